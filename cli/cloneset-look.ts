@@ -3,7 +3,7 @@
 import { isJsonList, isJsonObject, objectOr } from '../api/base/json.ts';
 import { type CloneSet, cloneSetMark } from '../api/cloneset/types.ts';
 import { formatSelector } from '../api/core/label-selector.ts';
-import type { KubeObject, Resource } from '../api/core/meta.ts';
+import type { KubeObject } from '../api/core/meta.ts';
 import type { Pod } from '../api/core/pod.ts';
 import { kubeResource } from '../api/core/well-known.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
@@ -11,11 +11,11 @@ import { prefetchShare } from '../api/fleet/pre-download.ts';
 import type { ControllerRevision } from '../api/fleet/revision.ts';
 import { ordersOf, type RollOutOrders } from '../api/fleet/roll-out-orders.ts';
 import { type NodeImage, nodeImages } from '../api/node-image/types.ts';
-import type { KubeClient, ListOptions } from '../kube/client.ts';
-import { KubeError } from '../kube/failures.ts';
+import type { KubeClient } from '../kube/client.ts';
 import type { CloneSetInput } from '../workflows/plan/cloneset/input.ts';
 import { fleetInput, type VolumeClaim } from '../workflows/plan/fleet/input.ts';
 import { attempt } from './failure.ts';
+import { listAll, readingInto } from './reads.ts';
 
 export interface LookOptions {
   readonly kube: KubeClient;
@@ -34,17 +34,7 @@ export async function lookAround(
   const notes: string[] = [];
   const where = `in namespace "${namespace}"`;
 
-  /** Reads something that a decision can do without; a failure becomes a note. */
-  async function maybe<T>(what: string, otherwise: T, look: () => Promise<T>): Promise<T> {
-    try {
-      return await look();
-    } catch (error) {
-      if (!(error instanceof KubeError)) throw error;
-      notes.push(`without ${what}, which could not be read: ${error.message}`);
-      return otherwise;
-    }
-  }
-
+  const maybe = readingInto(notes);
   const [pods, known, owned, nodes, hasResizeSubresource, images] = await Promise.all([
     attempt(`Cannot list pods ${where}`, () =>
       listAll<Pod>(kube, kubeResource.pods, { namespace, labelSelector: formatSelector(set.spec.selector) }),
@@ -88,22 +78,6 @@ function orderNotes({ paused, aborted, undo, skip = [], revision }: RollOutOrder
     ...(undo ? [`${revision} was undone to ${undo.to} by ${undo.by} at ${undo.at}`] : []),
     ...(skip.length > 0 ? [`skipped by operators: ${skip.join(', ')}`] : []),
   ];
-}
-
-/** All pages of a list. */
-export async function listAll<T extends KubeObject>(
-  kube: Pick<KubeClient, 'list'>,
-  resource: Resource,
-  options: ListOptions = {},
-): Promise<readonly T[]> {
-  const items: T[] = [];
-  let next: string | undefined;
-  do {
-    const page = await kube.list<T>(resource, { ...options, limit: 500, continue: next });
-    items.push(...page.items);
-    next = page.continue;
-  } while (next);
-  return items;
 }
 
 async function listClaims(kube: KubeClient, namespace: string): Promise<readonly VolumeClaim[]> {

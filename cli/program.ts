@@ -8,6 +8,7 @@ import { parseObject } from './explain/explainers.ts';
 import type { Explanation } from './explain/explanation.ts';
 import { CommandFailed, describeFailure } from './failure.ts';
 import type { FoundEngine } from './find-engine.ts';
+import { collect, filenameOption, recursiveOption } from './flags.ts';
 import { readManifests } from './manifests.ts';
 import { formatAnswer, type OutputFormat, outputFormats } from './output/document.ts';
 import { explanationText } from './output/explain-text.ts';
@@ -105,12 +106,8 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
   const plan = program
     .command('plan')
     .description('Show what applying these CloneSets and SidecarSets would do to each pod')
-    .addOption(
-      new Option('-f, --filename <file>', 'file or directory, - for standard input; may be given several times')
-        .argParser(collect)
-        .makeOptionMandatory(),
-    )
-    .option('-R, --recursive', 'process directories recursively')
+    .addOption(filenameOption().makeOptionMandatory())
+    .addOption(recursiveOption())
     .showHelpAfterError(helpHint('kubectl kruise plan'))
     .addHelpText('after', planExamples);
   plan.action(async () => {
@@ -225,11 +222,6 @@ function addGlobalFlags(command: Command): void {
     .option('--tls-server-name <name>', "expected server name in the API server's certificate")
     .option('--insecure-skip-tls-verify', 'do not verify the certificate of the API server');
   for (const flag of withoutEffect) command.addOption(new Option(flag).hideHelp());
-}
-
-/** A flag that may be given several times. */
-function collect(value: string, before: readonly string[] = []): readonly string[] {
-  return [...before, value];
 }
 
 /** Flags of kubectl that have no effect here. */

@@ -12,10 +12,9 @@ import { sidecarSetLabel } from '../api/sidecar-set/marks.ts';
 import { sidecarRevisions } from '../api/sidecar-set/revision.ts';
 import type { SidecarSet } from '../api/sidecar-set/types.ts';
 import type { KubeClient } from '../kube/client.ts';
-import { KubeError } from '../kube/failures.ts';
 import type { SidecarSetInput } from '../workflows/plan/sidecar-set/input.ts';
 import { isManaged } from '../workflows/plan/sidecar-set/pods.ts';
-import { listAll } from './cloneset-look.ts';
+import { listAll, readingInto } from './reads.ts';
 
 /** The input of the planner for a SidecarSet, live or as it would be after apply; and notes on what may not be read. */
 export async function lookAtSidecarSet(
@@ -23,6 +22,7 @@ export async function lookAtSidecarSet(
   { kube, nowMs }: { readonly kube: Pick<KubeClient, 'list'>; readonly nowMs: number },
 ): Promise<{ readonly input: SidecarSetInput; readonly notes: readonly string[] }> {
   const notes: string[] = [];
+  const maybe = readingInto(notes);
   const { selector } = owner.spec;
   const [only, ...others] = pinnedNamespaces(owner);
   const place = only !== undefined && others.length === 0 ? { namespace: only } : {};
@@ -34,21 +34,13 @@ export async function lookAtSidecarSet(
     selector === undefined
       ? []
       : listAll<Pod>(kube, kubeResource.pods, { ...place, labelSelector: formatSelector(selector) }),
-    listAll<ControllerRevision>(kube, kubeResource.controllerRevisions, {
-      namespace: revisionNamespace,
-      labelSelector,
-    }).catch((error: unknown) => {
-      if (!(error instanceof KubeError)) throw error;
-      notes.push(`without the stored contents, which could not be read: ${error.message}`);
-      return [];
-    }),
-    !isPrefetched
-      ? undefined
-      : listAll<NodeImage>(kube, nodeImages).catch((error: unknown) => {
-          if (!(error instanceof KubeError)) throw error;
-          notes.push(`without the images on nodes, which could not be read: ${error.message}`);
-          return undefined;
-        }),
+    maybe('the stored contents', [], () =>
+      listAll<ControllerRevision>(kube, kubeResource.controllerRevisions, {
+        namespace: revisionNamespace,
+        labelSelector,
+      }),
+    ),
+    isPrefetched ? maybe('the images on nodes', undefined, () => listAll<NodeImage>(kube, nodeImages)) : undefined,
   ]);
   const labels = new Map(namespaces.map(({ metadata }) => [metadata.name, metadata.labels ?? {}]));
   const managed = pods.filter((pod) => isManaged(owner, pod, labels.get(pod.metadata.namespace ?? '')));

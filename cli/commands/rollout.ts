@@ -6,6 +6,7 @@ import { templateOf } from '../../api/fleet/revision.ts';
 import type { PatchType } from '../../kube/client.ts';
 import type { Cluster, ClusterFlags } from '../cluster.ts';
 import { attempt, CommandFailed } from '../failure.ts';
+import { filenameOption, recursiveOption } from '../flags.ts';
 import { readManifests } from '../manifests.ts';
 import { formatAnswer, type OutputFormat } from '../output/document.ts';
 import { indented } from '../output/table.ts';
@@ -209,12 +210,8 @@ export function addRolloutCommands(program: Command, options: RolloutProgram): v
   function withObjects(command: Command): Command {
     return command
       .argument('[object...]', 'KIND/NAME … or KIND NAME …')
-      .addOption(
-        new Option('-f, --filename <file>', 'the objects of a file or directory, - for standard input').argParser(
-          (value: string, before: readonly string[] = []) => [...before, value],
-        ),
-      )
-      .option('-R, --recursive', 'process directories recursively')
+      .addOption(filenameOption())
+      .addOption(recursiveOption())
       .showHelpAfterError(helpHint(`kubectl kruise rollout ${command.name()}`));
   }
 }

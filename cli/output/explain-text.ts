@@ -1,5 +1,5 @@
 import type { ExplainedOperation, ExplainedStep, ExplainedWait, Explanation } from '../explain/explanation.ts';
-import { counted, formatAge, indented, renderTable } from './table.ts';
+import { blockersText, counted, formatAge, indented, renderTable } from './table.ts';
 
 /** An explanation for people: what the operation waits for, then its progress, then what can be done. */
 export function explanationText(explanation: Explanation, nowMs: number): string {
@@ -19,11 +19,12 @@ export function explanationText(explanation: Explanation, nowMs: number): string
   return sections.join('\n\n');
 }
 
-function waitText({ reason, blockedBy, blockedCount, since, unblock }: ExplainedWait, nowMs: number): string {
-  const more = blockedCount > blockedBy.length ? ` and ${blockedCount - blockedBy.length} more` : '';
+function waitText(wait: ExplainedWait, nowMs: number): string {
+  const { reason, since, unblock } = wait;
+  const blockers = blockersText(wait);
   return [
     `${reason}${since === undefined ? '' : `, since ${since} (${formatAge(nowMs - Date.parse(since))})`}`,
-    ...(blockedBy.length > 0 ? [`  by: ${blockedBy.join(', ')}${more}`] : []),
+    ...(blockers !== '' ? [`  by: ${blockers}`] : []),
     `  to unblock: ${unblock}`,
   ].join('\n');
 }

@@ -35,3 +35,11 @@ export function indented(text: string): string {
     .map((line) => (line === '' ? line : `  ${line}`))
     .join('\n');
 }
+
+/** What is in the way, as far as it is named: `pod/a, pod/b and 3 more`. Empty where nothing is. */
+export function blockersText(wait: { readonly blockedBy: readonly string[]; readonly blockedCount: number }): string {
+  const { blockedBy, blockedCount } = wait;
+  if (blockedBy.length === 0) return '';
+  const more = blockedCount > blockedBy.length ? ` and ${blockedCount - blockedBy.length} more` : '';
+  return `${blockedBy.join(', ')}${more}`;
+}

@@ -5,7 +5,7 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { isAtRevision, revisionMark } from '../../api/fleet/revision.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { isPodReady } from '../../workflows/plan/fleet/pods.ts';
-import { listAll } from '../cloneset-look.ts';
+import { listAll } from '../reads.ts';
 import type { RolledOut } from './kind.ts';
 import type { Target } from './objects.ts';
 

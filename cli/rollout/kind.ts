@@ -20,19 +20,19 @@ export interface Progress {
   readonly isDone: boolean;
 }
 
-/** What the verbs of `kubectl kruise rollout` need of a kind. */
+/** What the verbs of `kubectl kruise rollout` need of a kind. It is only ever given objects that were read as its own. */
 export interface RolloutKind<Owner extends RolledOut = RolledOut> extends NamedKind {
   /**
    * Reads the progress off an object (KK-7, KK-8, KK-10). Throws CommandFailed for a roll-out that cannot end, or that
    * does not exist because people update the pods.
    */
-  readonly progress: (owner: Owner, means: { readonly kube: KubeClient; readonly nowMs: number }) => Promise<Progress>;
+  progress(owner: Owner, means: { readonly kube: KubeClient; readonly nowMs: number }): Promise<Progress>;
   /** The fields above the pause field: `['updateStrategy', 'rollingUpdate']` of the spec. */
   readonly pausedIn: readonly string[];
   /** What a kind with pods of its own has besides. Absent: history, undo and restart are refused. */
   readonly workload?: {
     /** The ControllerRevisions of the owner, oldest first. */
-    readonly revisions: (owner: Owner, kube: KubeClient) => Promise<readonly ControllerRevision[]>;
+    revisions(owner: Owner, kube: KubeClient): Promise<readonly ControllerRevision[]>;
     /** The error of an undo without an earlier revision (KK-4). */
     readonly noPrevious: string;
   };

@@ -5,20 +5,15 @@ import { sidecarSetRollout } from './sidecar-set.ts';
 
 /** How the roll-outs of each kind are watched and changed. */
 const rolloutsOfKinds: PerKind<RolloutKind> = {
-  CloneSet: asRolledOut(cloneSetRollout),
+  CloneSet: cloneSetRollout,
   ContainerRecreateRequest: 'none',
   PodProbeMarker: 'none',
   NodePodProbe: 'none',
   ImageListPullJob: 'none',
   ImagePullJob: 'none',
   NodeImage: 'none',
-  SidecarSet: asRolledOut(sidecarSetRollout),
+  SidecarSet: sidecarSetRollout,
 };
 
 /** Every kind whose changes are rolled out. */
 export const rolloutKinds: readonly RolloutKind[] = partsOf(rolloutsOfKinds);
-
-/** A kind is only ever given objects that were read as its own. */
-function asRolledOut<Owner extends object>(kind: Owner): RolloutKind {
-  return kind as unknown as RolloutKind;
-}

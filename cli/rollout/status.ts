@@ -1,6 +1,7 @@
 // `kubectl kruise rollout status`: follows a roll-out until it is done (KK-6).
 import type { KubeClient } from '../../kube/client.ts';
 import { CommandFailed } from '../failure.ts';
+import { blockersText } from '../output/table.ts';
 import type { RolledOut } from './kind.ts';
 import { quotedName, type Target } from './objects.ts';
 
@@ -27,13 +28,16 @@ export async function followRollout(target: Target, options: StatusOptions): Pro
     const first = await kube.get<RolledOut>(resource, target.ref, { signal });
     await checkRevision(target, first, options);
     if ((await show(first)) || !watch) return;
+    let shown: string | undefined = first.metadata.resourceVersion;
     const only = { namespace, fieldSelector: `metadata.name=${name}` };
     // The server ends each watch after a while: then the object is looked at again.
     for (;;) {
       const { items, resourceVersion } = await kube.list<RolledOut>(resource, { ...only, signal });
       const [present] = items;
       if (present === undefined || present.metadata.uid !== first.metadata.uid) throw deleted();
-      if (await show(present)) return;
+      const isShown = present.metadata.resourceVersion === shown;
+      shown = undefined;
+      if (!isShown && (await show(present))) return;
       for await (const event of kube.watch<RolledOut>(resource, { ...only, resourceVersion, signal })) {
         if (event.type === 'DELETED') throw deleted();
         if (event.type !== 'BOOKMARK' && (await show(event.object))) return;
@@ -65,9 +69,9 @@ function lineOfEach({ kind }: Target, { kube, now, print }: StatusOptions) {
 function waitLine({ status }: RolledOut): string {
   const wait = status?.waitingFor;
   if (wait === undefined) return '';
-  const { reason, blockedBy, blockedCount, unblock } = wait;
-  const more = blockedCount > blockedBy.length ? ` and ${blockedCount - blockedBy.length} more` : '';
-  const what = blockedBy.length === 0 ? '' : ` (${blockedBy.join(', ')}${more})`;
+  const { reason, unblock } = wait;
+  const blockers = blockersText(wait);
+  const what = blockers === '' ? '' : ` (${blockers})`;
   return `  ${reason}${what}: ${unblock}`;
 }
 

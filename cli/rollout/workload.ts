@@ -2,8 +2,8 @@ import { formatSelector, type LabelSelector, labelMatcher } from '../../api/core
 import { kubeResource } from '../../api/core/well-known.ts';
 import { type ControllerRevision, revisionsOf } from '../../api/fleet/revision.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { listAll } from '../cloneset-look.ts';
 import { attempt } from '../failure.ts';
+import { listAll } from '../reads.ts';
 import type { RolledOut } from './kind.ts';
 
 /** The ControllerRevisions of a workload that selects its pods, oldest first (CS-84). */
