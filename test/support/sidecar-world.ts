@@ -1,3 +1,4 @@
+import { afterEach } from '@jest/globals';
 import { type JsonObject, objectOr } from '../../api/base/json.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
@@ -5,12 +6,14 @@ import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
 import { hashAnnotation, injectedListAnnotation } from '../../api/sidecar-set/marks.ts';
 import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
 import type { BatchVerdict, PodBatch } from '../../workflows/plan/fleet/batch.ts';
 import { podsOf } from '../../workflows/plan/fleet/batch.ts';
 import type { ChoiceVerdict, Leave } from '../../workflows/plan/fleet/permit.ts';
-import type { RunningController } from './controller-context.ts';
+import { type ControllerContextOptions, type RunningController, runController } from './controller-context.ts';
 import type { MemoryCluster } from './fake-api/memory-cluster.ts';
 import { sidecarSetDraft } from './objects/sidecar-set.ts';
+import { waitFor } from './wait.ts';
 
 export const setUid = 'set-uid';
 
@@ -86,6 +89,36 @@ export function playKubelet(cluster: MemoryCluster, except: (pod: Pod) => boolea
     cluster.put(kubeResource.pods, { ...pod, status: { ...pod.status, containerStatuses } } as never);
   }
   return restarted;
+}
+
+/**
+ * Gives the function that runs the controller of SidecarSets beside a kubelet that is played, until SidecarSet `logs` of
+ * generation 2 has its status. Both end after the test, as does what is given to `repeat` and `stopAfterwards`.
+ */
+export function usePlayedSidecarSets() {
+  const ends: (() => void | Promise<void>)[] = [];
+  afterEach(async () => {
+    for (const end of ends.splice(0)) await end();
+  });
+  const repeat = (act: () => void) => {
+    const timer = setInterval(act, 20);
+    ends.unshift(() => clearInterval(timer));
+  };
+  const stopAfterwards = (controller: RunningController) => {
+    ends.push(() => controller.stop());
+    return controller;
+  };
+  const run = async (
+    cluster: MemoryCluster,
+    options: ControllerContextOptions = {},
+    except?: (pod: Pod) => boolean,
+  ) => {
+    const controller = stopAfterwards(await runController(sidecarSetController, { ...options, cluster }));
+    repeat(() => playKubelet(cluster, except));
+    await waitFor('the status', () => setIn(cluster)?.status?.observedGeneration === 2);
+    return controller;
+  };
+  return { run, repeat, stopAfterwards };
 }
 
 export const alive: PermitLife = { isAlive: () => true, ended: new AbortController().signal };

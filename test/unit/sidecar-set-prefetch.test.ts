@@ -1,12 +1,10 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { kubeResource, windlassAnnotation } from '../../api/core/well-known.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { type NodeImage, nodeImages } from '../../api/node-image/types.ts';
 import { sidecarSets } from '../../api/sidecar-set/types.ts';
 import { validateSidecarSet } from '../../api/sidecar-set/validate.ts';
-import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
-import { type RunningController, runController } from '../support/controller-context.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { sidecarSetDraft } from '../support/objects/sidecar-set.ts';
 import { endedTag, nodeImage, tagOf } from '../support/pull-objects.ts';
@@ -14,20 +12,14 @@ import {
   imagesIn,
   leaveFor,
   PlayedRollOut,
-  playKubelet,
   podWith,
   setIn,
   sidecarSet,
+  usePlayedSidecarSets,
 } from '../support/sidecar-world.ts';
 import { waitFor } from '../support/wait.ts';
 
-const running: RunningController[] = [];
-const kubelets: NodeJS.Timeout[] = [];
-
-afterEach(async () => {
-  for (const timer of kubelets.splice(0)) clearInterval(timer);
-  await Promise.all(running.splice(0).map((controller) => controller.stop()));
-});
+const sidecarSetsPlayed = usePlayedSidecarSets();
 
 function setWith(image: string, generation: number, share: string | undefined) {
   const annotations = share === undefined ? {} : { [windlassAnnotation.prefetch]: share };
@@ -49,10 +41,7 @@ async function rollOut(share: string | undefined, gates = 'ImagePullJobGate=true
     cluster.put(kubeResource.pods, { ...pod, spec: { ...pod.spec, nodeName: node } } as never);
   }
   cluster.put(sidecarSets, setWith('log:2', 2, share) as never);
-  const controller = await runController(sidecarSetController, { cluster, gates });
-  running.push(controller);
-  kubelets.push(setInterval(() => playKubelet(cluster), 20));
-  await waitFor('the status', () => setIn(cluster)?.status?.observedGeneration === 2);
+  const controller = await sidecarSetsPlayed.run(cluster, { gates });
   const jobs = () => cluster.all<ImagePullJob>(imagePullJobs);
   // the status of jobs follows the nodes
   let active = 0;
@@ -60,7 +49,7 @@ async function rollOut(share: string | undefined, gates = 'ImagePullJobGate=true
     active++;
     for (const job of jobs()) cluster.put(imagePullJobs, { ...job, status: { ...job.status, active } } as never);
   };
-  kubelets.push(setInterval(tellJobs, 20));
+  sidecarSetsPlayed.repeat(tellJobs);
   return {
     cluster,
     jobs,

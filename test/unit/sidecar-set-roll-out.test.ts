@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
@@ -12,23 +12,17 @@ import {
   imagesIn,
   leaveFor,
   PlayedRollOut,
-  playKubelet,
   podWith,
   type SidecarPod,
   setIn,
   setUid,
   sidecarSet,
   upgradableOf,
+  usePlayedSidecarSets,
 } from '../support/sidecar-world.ts';
 import { waitFor } from '../support/wait.ts';
 
-const running: RunningController[] = [];
-const kubelets: NodeJS.Timeout[] = [];
-
-afterEach(async () => {
-  for (const timer of kubelets.splice(0)) clearInterval(timer);
-  await Promise.all(running.splice(0).map((controller) => controller.stop()));
-});
+const sidecarSetsPlayed = usePlayedSidecarSets();
 
 interface Given {
   readonly pods?: readonly (readonly [string, SidecarPod?])[];
@@ -46,10 +40,7 @@ async function rollOut({ pods = [['a'], ['b'], ['c']], spec = {}, options = {}, 
   const before = old ?? sidecarSet('log:1', { spec });
   for (const [name, pod] of pods) cluster.put(kubeResource.pods, podWith(before, name, pod) as never);
   cluster.put(sidecarSets, sidecarSet('log:2', { generation: 2, spec }) as never);
-  const controller = await runController(sidecarSetController, { ...options, cluster });
-  running.push(controller);
-  kubelets.push(setInterval(() => playKubelet(cluster, except), 20));
-  await waitFor('the status', () => setIn(cluster)?.status?.observedGeneration === 2);
+  const controller = await sidecarSetsPlayed.run(cluster, options, except);
   const revision = setIn(cluster)?.status?.latestRevision ?? '';
   return { cluster, controller, revision, play: new PlayedRollOut(controller) };
 }
@@ -206,8 +197,7 @@ describe('the roll-out of a SidecarSet', () => {
     void first.play.run(leaveFor(first.revision)).catch(() => undefined);
     await waitFor('the end of the term', () => !leads);
     const { cluster } = first;
-    const next = await runController(sidecarSetController, { cluster });
-    running.push(next);
+    const next = sidecarSetsPlayed.stopAfterwards(await runController(sidecarSetController, { cluster }));
     const play = new PlayedRollOut(next);
     expect(await play.run(leaveFor(first.revision))).toMatchObject({ kind: 'allDone' });
     expect(imagesIn(cluster)).toEqual(['log:2', 'log:2', 'log:2']);

@@ -2,9 +2,10 @@
 
 import type { JsonObject } from '../../api/base/json.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { KubeWriter } from '../../kube/fence.ts';
-import { hasMovedOn } from '../../kube/moved-on.ts';
+import { hasMovedOn, unlessMovedOn } from '../../kube/moved-on.ts';
 import { asSeen } from '../../workflows/plan/fleet/pods.ts';
 import type { AsSeen } from '../../workflows/plan/fleet/steps.ts';
 import type { Seen } from './kind.ts';
@@ -60,5 +61,15 @@ export async function deleteAsSeen(
     if (hasMovedOn(error)) return undefined;
     throw error;
   }
+  return (signal) => cache.deletionSeen(uid, signal);
+}
+
+/** Deletes a job that pulls images ahead, whatever its nodes have reported meanwhile; the cache shows it gone in the end. */
+export async function deletePullJob(
+  kube: Pick<KubeWriter, 'delete'>,
+  cache: Pick<Cache<ImagePullJob>, 'deletionSeen'>,
+  { namespace, name, uid }: AsSeen,
+): Promise<Seen> {
+  await unlessMovedOn(kube.delete(imagePullJobs, { namespace, name }, { preconditions: { uid } }));
   return (signal) => cache.deletionSeen(uid, signal);
 }

@@ -16,7 +16,7 @@ import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types
 import { type Cache, compareVersions } from '../../kube/cache.ts';
 import { EventBudget, tellEvent } from '../../kube/events.ts';
 import type { KubeWriter } from '../../kube/fence.ts';
-import { hasMovedOn, mayBeMade, unlessGone, unlessMovedOn } from '../../kube/moved-on.ts';
+import { hasMovedOn, mayBeMade, unlessGone } from '../../kube/moved-on.ts';
 import { RecentlySeen } from '../../kube/recently-seen.ts';
 import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
 import type { FleetInput } from '../../workflows/plan/fleet/input.ts';
@@ -29,7 +29,7 @@ import type { Drains } from '../drained.ts';
 import { trimPod } from '../trim.ts';
 import { messageOf } from './failed-steps.ts';
 import type { Seen, Together } from './kind.ts';
-import { deleteAsSeen, patchAsSeen, patchStatus } from './object-writes.ts';
+import { deleteAsSeen, deletePullJob, patchAsSeen, patchStatus } from './object-writes.ts';
 
 /** One thing to do for a workload. */
 export type FleetStep<Status> = Intention | { readonly kind: 'writeStatus'; readonly status: Status };
@@ -161,7 +161,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       case 'preDownload':
         return this.#preDownload(owner, step);
       case 'deletePullJob':
-        return this.#deletePullJob(step.job);
+        return deletePullJob(this.#options.kube, this.#options.caches.pullJobs, step.job);
       case 'createPod':
         return this.#createPod(owner, step);
       case 'deletePod':
@@ -250,13 +250,6 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
     const marked = step.marks && (await patchAsSeen(kube, resource, caches.revisions, step.revision, step.marks));
     if (marked) seen.push(marked);
     return seen.length > 0 ? all(seen) : undefined;
-  }
-
-  /** Whatever its nodes have reported meanwhile. */
-  async #deletePullJob({ namespace, name, uid }: AsSeen): Promise<Seen | undefined> {
-    const { kube, caches } = this.#options;
-    await unlessMovedOn(kube.delete(imagePullJobs, { namespace, name }, { preconditions: { uid } }));
-    return (signal) => caches.pullJobs.deletionSeen(uid, signal);
   }
 
   /** CS-46, CS-70: the PVCs come first, since the pod cannot start without them. */

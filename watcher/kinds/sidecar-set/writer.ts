@@ -29,7 +29,7 @@ import { type FreshWrite, freshWrite } from '../../../workflows/plan/sidecar-set
 import { upgradableWrite } from '../../../workflows/plan/sidecar-set/upgradable.ts';
 import { messageOf } from '../../fleet/failed-steps.ts';
 import type { Seen } from '../../fleet/kind.ts';
-import { patchAsSeen, patchStatus } from '../../fleet/object-writes.ts';
+import { deletePullJob, patchAsSeen, patchStatus } from '../../fleet/object-writes.ts';
 
 export interface SidecarSetWriterOptions {
   readonly kube: Pick<KubeWriter, 'get' | 'create' | 'patch' | 'delete'>;
@@ -93,7 +93,7 @@ export class SidecarSetWriter {
       case 'createPullJob':
         return await this.#createPullJob(step.job);
       case 'deletePullJob':
-        return await this.#deletePullJob(step.job);
+        return await deletePullJob(this.#options.kube, this.#options.pullJobs, step.job);
       case 'event':
         return await this.#say(owner, step.event);
       case 'writeCondition':
@@ -147,12 +147,6 @@ export class SidecarSetWriter {
     const { kube, pullJobs } = this.#options;
     const created = await unlessMovedOn(kube.create<ImagePullJob>(imagePullJobs, job));
     return created && ((signal) => pullJobs.seen(created.metadata.uid, created.metadata.resourceVersion, signal));
-  }
-
-  async #deletePullJob({ namespace, name, uid }: AsSeen): Promise<Seen> {
-    const { kube, pullJobs } = this.#options;
-    await unlessMovedOn(kube.delete(imagePullJobs, { namespace, name }, { preconditions: { uid } }));
-    return (signal) => pullJobs.deletionSeen(uid, signal);
   }
 
   /** The counts and observedGeneration of one write belong together: it must be the SidecarSet that was read. */

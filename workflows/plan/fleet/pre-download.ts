@@ -10,16 +10,22 @@
 import type { IntOrPercent } from '../../../api/base/int-or-percent.ts';
 import { isJsonList, isJsonObject, type JsonObject, listOr, objectOr } from '../../../api/base/json.ts';
 import { jsonBytes } from '../../../api/base/json-bytes.ts';
-import { apiVersionOf } from '../../../api/core/meta.ts';
 import { controllerReference } from '../../../api/core/refs.ts';
 import { windlassAnnotation } from '../../../api/core/well-known.ts';
-import { preDownloadDefault, preDownloadMark, prefetchShare } from '../../../api/fleet/pre-download.ts';
+import { preDownloadMark, prefetchShare } from '../../../api/fleet/pre-download.ts';
 import { type ControllerRevision, revisionMark, shortHash, templateOf } from '../../../api/fleet/revision.ts';
-import { type ImagePullJob, imagePullJobs, isFinished } from '../../../api/image-pull-job/types.ts';
+import { type ImagePullJob, isFinished } from '../../../api/image-pull-job/types.ts';
 import { mostSandboxBytes } from '../../../api/image-pull-job/validate.ts';
 import { decideInPlace } from './in-place/decide.ts';
 import { asSeen, isOfRevision } from './pods.ts';
-import { type ChangedImage, type Prefetch, prefetchedMark, prefetchProgress } from './prefetch.ts';
+import {
+  aheadJob,
+  aheadJobName,
+  type ChangedImage,
+  type Prefetch,
+  prefetchedMark,
+  prefetchProgress,
+} from './prefetch.ts';
 import { type FleetScene, skippedPods } from './scene.ts';
 import type { Intention } from './steps.ts';
 import type { UpdateDemand } from './update.ts';
@@ -73,7 +79,7 @@ export function planPreDownload(scene: FleetScene, { left }: UpdateDemand): read
   const jobs =
     decision === 'created' || isAwaited
       ? changedImages(scene)
-          .filter((changed) => !there.has(jobName(update, changed)))
+          .filter((changed) => !there.has(aheadJobName(update, changed)))
           .map((changed) => jobFor(scene, changed))
       : [];
   const marks = {
@@ -90,7 +96,7 @@ export function planPreDownload(scene: FleetScene, { left }: UpdateDemand): read
 
 /** Completed jobs although some nodes have not pulled yet: they are deleted, to be created again. */
 function spentJobs({ input, revisions }: FleetScene, { open }: Prefetch): readonly ImagePullJob[] {
-  const names = open.map((container) => jobName(revisions.update, { container }));
+  const names = open.map((container) => aheadJobName(revisions.update, { container }));
   return (input.pullJobs ?? []).filter(
     (job) => names.includes(job.metadata.name) && isFinished(job) && job.metadata.deletionTimestamp === undefined,
   );
@@ -148,10 +154,6 @@ function imagesOf(revision: ControllerRevision): readonly ChangedImage[] {
   });
 }
 
-function jobName({ metadata }: ControllerRevision, { container }: Pick<ChangedImage, 'container'>): string {
-  return `${metadata.name}-${container}`;
-}
-
 /** CS-102, CS-103. */
 function jobFor({ resource, owner, revisions, strategy }: FleetScene, changed: ChangedImage): JsonObject {
   const { update } = revisions;
@@ -163,32 +165,22 @@ function jobFor({ resource, owner, revisions, strategy }: FleetScene, changed: C
   const ownLabels = { ...objectOr(labels), [revisionMark.hash]: hash };
   const { matchLabels, matchExpressions = [] } = owner.spec.selector;
   const notUpdated = { key: revisionMark.podRevision, operator: 'NotIn', values: [update.metadata.name, hash] };
-  const secrets = pullSecretsOf(template.spec);
-  return {
-    apiVersion: apiVersionOf(imagePullJobs),
-    kind: imagePullJobs.kind,
-    metadata: {
-      namespace,
-      name: jobName(update, changed),
-      labels: ownLabels,
-      ownerReferences: [{ ...controllerReference(resource, owner) }],
-    },
-    spec: {
-      image: changed.image,
+  const job = {
+    namespace,
+    name: aheadJobName(update, changed),
+    labels: ownLabels,
+    ownerReferences: [{ ...controllerReference(resource, owner) }],
+  };
+  return aheadJob(job, {
+    ...{ image: changed.image, parallelism, timeoutSeconds, secrets: pullSecretsOf(template.spec) },
+    where: {
       podSelector: {
         ...(matchLabels && { matchLabels }),
         matchExpressions: [...matchExpressions.map((requirement) => ({ ...requirement })), notUpdated],
       },
-      parallelism: parallelism ?? preDownloadDefault.imagePreDownloadParallelism,
-      pullPolicy: {
-        timeoutSeconds: timeoutSeconds ?? preDownloadDefault.imagePreDownloadTimeoutSeconds,
-        backoffLimit: 1,
-      },
-      completionPolicy: { type: 'Always', ttlSecondsAfterFinished: 600 },
-      ...(secrets.length > 0 && { pullSecrets: secrets }),
       ...sandboxOf(ownLabels, isJsonObject(annotations) ? annotations : undefined),
     },
-  };
+  });
 }
 
 /** What a job may pass to a runtime of the pods' metadata: labels and annotations, labels alone, or neither. */

@@ -3,9 +3,13 @@
  * The same for workloads and for SidecarSets; which images and nodes, and who pulls them, is decided by each.
  */
 import { countOf, type IntOrPercent } from '../../../api/base/int-or-percent.ts';
+import type { JsonObject } from '../../../api/base/json.ts';
 import { compareGoStrings } from '../../../api/base/json-go.ts';
 import { familiarImage } from '../../../api/core/familiar-image.ts';
+import { apiVersionOf } from '../../../api/core/meta.ts';
+import { preDownloadDefault } from '../../../api/fleet/pre-download.ts';
 import type { ControllerRevision } from '../../../api/fleet/revision.ts';
+import { imagePullJobs } from '../../../api/image-pull-job/types.ts';
 import { currentTagStatus, findTag, type NodeImage, outcomeOf } from '../../../api/node-image/types.ts';
 import { type Wait, waitFor } from '../decision.ts';
 import { mostWaitBytes, shortened } from '../text-size.ts';
@@ -87,4 +91,46 @@ export function imageNotReadyWait({ missing, failed, ready, wanted }: Prefetch, 
   const failures = failed.length === 0 ? '' : `; they could not be pulled on ${failed.slice(0, 3).join(', ')}`;
   const blockedBy = missing.map((node) => `node/${node}`);
   return waitFor('ImageNotReady', blockedBy, shortened(`${remedy}; ${detail}${failures}`, mostWaitBytes));
+}
+
+/** The job that pulls the image of a container of a revision. */
+export function aheadJobName(
+  { metadata }: { readonly metadata: { readonly name: string } },
+  { container }: Pick<ChangedImage, 'container'>,
+): string {
+  return `${metadata.name}-${container}`;
+}
+
+/** A job that pulls an image before a roll-out needs it (CS-102): one retry on a node, and gone ten minutes after its end. */
+export function aheadJob(
+  metadata: JsonObject,
+  { image, where, parallelism, timeoutSeconds, secrets }: AheadJob,
+): JsonObject {
+  return {
+    apiVersion: apiVersionOf(imagePullJobs),
+    kind: imagePullJobs.kind,
+    metadata,
+    spec: {
+      image,
+      ...where,
+      parallelism: parallelism ?? preDownloadDefault.imagePreDownloadParallelism,
+      pullPolicy: {
+        timeoutSeconds: timeoutSeconds ?? preDownloadDefault.imagePreDownloadTimeoutSeconds,
+        backoffLimit: 1,
+      },
+      completionPolicy: { type: 'Always', ttlSecondsAfterFinished: 600 },
+      ...(secrets.length > 0 && { pullSecrets: secrets }),
+    },
+  };
+}
+
+interface AheadJob {
+  readonly image: string;
+  /** `podSelector` or `selector`, and what else only such jobs have. */
+  readonly where: JsonObject;
+  /** Absent: the default. */
+  readonly parallelism: IntOrPercent | undefined;
+  readonly timeoutSeconds: number | undefined;
+  /** Names of pull secrets in the namespace of the job. */
+  readonly secrets: readonly string[];
 }

@@ -8,16 +8,22 @@
 
 import { parseInt32 } from '../../../api/base/int-or-percent.ts';
 import { isJsonObject, type JsonObject, listOr } from '../../../api/base/json.ts';
-import { apiVersionOf } from '../../../api/core/meta.ts';
 import { controllerReference } from '../../../api/core/refs.ts';
 import { windlassAnnotation } from '../../../api/core/well-known.ts';
-import { preDownloadAnnotation, preDownloadDefault, prefetchShare } from '../../../api/fleet/pre-download.ts';
+import { preDownloadAnnotation, prefetchShare } from '../../../api/fleet/pre-download.ts';
 import type { ControllerRevision } from '../../../api/fleet/revision.ts';
-import { imagePullJobs, isFinished } from '../../../api/image-pull-job/types.ts';
+import { isFinished } from '../../../api/image-pull-job/types.ts';
 import { sidecarSetLabel } from '../../../api/sidecar-set/marks.ts';
 import { sidecarSets } from '../../../api/sidecar-set/types.ts';
 import { asSeen } from '../fleet/pods.ts';
-import { type ChangedImage, type Prefetch, prefetchedMark, prefetchProgress } from '../fleet/prefetch.ts';
+import {
+  aheadJob,
+  aheadJobName,
+  type ChangedImage,
+  type Prefetch,
+  prefetchedMark,
+  prefetchProgress,
+} from '../fleet/prefetch.ts';
 import type { UpdateDemand } from './budget.ts';
 import type { SidecarSetStep } from './input.ts';
 import { namesInPod } from './pods.ts';
@@ -92,40 +98,25 @@ function changedImages({ target }: SidecarSetScene, { line }: Pick<UpdateDemand,
   });
 }
 
-function jobName({ target }: SidecarSetScene, { container }: Pick<ChangedImage, 'container'>): string {
-  return `${target.revision}-${container}`;
+function jobName({ target }: SidecarSetScene, changed: Pick<ChangedImage, 'container'>): string {
+  return aheadJobName({ metadata: { name: target.revision } }, changed);
 }
 
 function jobFor(scene: SidecarSetScene, changed: ChangedImage, nodes: readonly string[]): JsonObject {
   const { owner, input } = scene;
   const { annotations = {}, name } = owner.metadata;
-  const setting = (key: string, otherwise: number) => parseInt32(annotations[key] ?? '') ?? otherwise;
-  const secrets = (owner.spec.imagePullSecrets ?? []).flatMap((secret) => secret.name ?? []);
-  return {
-    apiVersion: apiVersionOf(imagePullJobs),
-    kind: imagePullJobs.kind,
-    metadata: {
-      namespace: input.revisionNamespace,
-      name: jobName(scene, changed),
-      labels: { [sidecarSetLabel.name]: name },
-      ownerReferences: [{ ...controllerReference(sidecarSets, owner) }],
-    },
-    spec: {
-      image: changed.image,
-      selector: { names: [...nodes] },
-      parallelism: setting(
-        preDownloadAnnotation.imagePreDownloadParallelism,
-        preDownloadDefault.imagePreDownloadParallelism,
-      ),
-      pullPolicy: {
-        timeoutSeconds: setting(
-          preDownloadAnnotation.imagePreDownloadTimeoutSeconds,
-          preDownloadDefault.imagePreDownloadTimeoutSeconds,
-        ),
-        backoffLimit: 1,
-      },
-      completionPolicy: { type: 'Always', ttlSecondsAfterFinished: 600 },
-      ...(secrets.length > 0 && { pullSecrets: secrets }),
-    },
+  const setting = (key: string) => parseInt32(annotations[key] ?? '');
+  const job = {
+    namespace: input.revisionNamespace,
+    name: jobName(scene, changed),
+    labels: { [sidecarSetLabel.name]: name },
+    ownerReferences: [{ ...controllerReference(sidecarSets, owner) }],
   };
+  return aheadJob(job, {
+    image: changed.image,
+    where: { selector: { names: [...nodes] } },
+    parallelism: setting(preDownloadAnnotation.imagePreDownloadParallelism),
+    timeoutSeconds: setting(preDownloadAnnotation.imagePreDownloadTimeoutSeconds),
+    secrets: (owner.spec.imagePullSecrets ?? []).flatMap((secret) => secret.name ?? []),
+  });
 }
