@@ -123,7 +123,7 @@ export const ways: readonly Way[] = [
   },
 ];
 
-/** Over the first five steps each part is replaced first once, and last once. The rest is up to chance. */
+/** Over the first five steps each part is replaced first and last, but for the webhook and its rights. The rest is up to chance. */
 async function inDrawnOrder({ step, random, world, report, replace }: Change, version: Version): Promise<void> {
   const parts = drawnOrder(step, random);
   world.say(`   ${parts.join(', ')}`);
@@ -142,7 +142,16 @@ export function drawnOrder(step: number, random: Random): readonly ReplaceablePa
     .map((part) => ({ part, drawn: random.next() }))
     .sort((a, b) => a.drawn - b.drawn)
     .map(({ part }) => part);
-  return [first, ...shuffled, last].filter((part) => part !== undefined);
+  return withRights([first, ...shuffled, last].filter((part) => part !== undefined));
+}
+
+/** A webhook is not ready without the rights to read what its release serves: its manifests come before it. */
+function withRights(parts: readonly ReplaceablePart[]): readonly ReplaceablePart[] {
+  if (parts.indexOf('manifests') < parts.indexOf('webhook')) return parts;
+  return parts.flatMap((part) => {
+    if (part === 'manifests') return [];
+    return part === 'webhook' ? ['manifests' as const, part] : [part];
+  });
 }
 
 /** The build ID of a version's workflow code. */
