@@ -1,9 +1,10 @@
 import { CancellationScope, isCancellation, sleep } from '@temporalio/workflow';
 import { commandNames } from '../api/engine/operations.ts';
-import { type PullJobOperation, pullOnNodesId } from '../api/image-pull-job/operation.ts';
+import { type FirstWave, type PullJobOperation, pullOnNodesId } from '../api/image-pull-job/operation.ts';
 import { imagePullJobs } from '../api/image-pull-job/types.ts';
 import {
   begun,
+  begunWith,
   detailsOf,
   heard,
   isAnswered,
@@ -27,7 +28,7 @@ import { announce, beginOperation, type OperationRun } from './shared/operation.
 import { type Operator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { deleted, endAs, type OperationResult, type Outcome, outcomeOf, showEnd } from './shared/outcome.ts';
 import { asRefusal, reasonOf, refusedWait } from './shared/refusals.ts';
-import { type Fields, number } from './shared/shape.ts';
+import { type Fields, listOf, number, object, text } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
 
 /**
@@ -42,6 +43,8 @@ export interface PullJobHandOver {
 
 const pullJobHandOver: Fields<PullJobHandOver> = { operator: operatorHandOver, next: number };
 
+const firstWave = object<FirstWave>({ image: text, nodes: listOf(text), of: number, ended: number, rest: number });
+
 /**
  * Pulls the image of a job on its nodes. It asks the leading watcher which nodes go next, and permits it to tell these to
  * pull; how many pull at once, counting and the end of the job are the watcher's. Commands of operators are written to the
@@ -49,6 +52,8 @@ const pullJobHandOver: Fields<PullJobHandOver> = { operator: operatorHandOver, n
  */
 export async function pullOnNodes(operation: PullJobOperation, handOver?: unknown): Promise<OperationResult> {
   const before = handedOver(handOver, pullJobHandOver);
+  const first = firstOf(operation, handOver);
+  let isStartSignalDue = first !== undefined;
   const inbox = newInbox<PullNews>();
   const commands: ReceivedCommand[] = [];
   const receive = (command: OperatorCommand, by: string) => {
@@ -59,14 +64,18 @@ export async function pullOnNodes(operation: PullJobOperation, handOver?: unknow
   const run = beginOperation(
     { id: pullOnNodesId(operation.job.uid), commands: commandNames, before: before.operator },
     {
-      changed: () => inbox.put({ kind: 'changed' }),
+      changed: () => {
+        // a start brings a signal of its own, which is no news beside what it has told
+        if (isStartSignalDue) isStartSignalDue = false;
+        else inbox.put({ kind: 'changed' });
+      },
       command: () => undefined,
       identified: receive,
       cancelled: (abort) => receive(abort, abort.by),
     },
   );
   const { operator } = run;
-  let progress = begun(before);
+  let progress = first ? begunWith(first, Date.now()) : begun(before);
 
   return await run.carryOut(async () => {
     const looker = newLooker(operation, inbox, operator);
@@ -93,12 +102,19 @@ export async function pullOnNodes(operation: PullJobOperation, handOver?: unknow
             showEnd(end, detailsOf(progress));
             return endAs(end);
           }
-          await handOverTo<typeof pullOnNodes>([operation, { operator: operator.handOver(), next: progress.next }]);
+          const { job } = operation;
+          await handOverTo<typeof pullOnNodes>([{ job }, { operator: operator.handOver(), next: progress.next }]);
         }
       }
       for (const news of await inbox.take()) progress = heard(progress, news);
     }
   });
+}
+
+/** What the first run was told when it was started, where it has the expected shape: a person may have written it. */
+function firstOf({ first }: PullJobOperation, handOver: unknown): FirstWave | undefined {
+  if (handOver !== undefined || first === undefined || firstWave(first, 'first') !== undefined) return undefined;
+  return first.nodes.length > 0 ? first : undefined;
 }
 
 interface ReceivedCommand {

@@ -5,7 +5,7 @@ import { cloneSets } from '../../api/cloneset/types.ts';
 import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import { apiVersionOf } from '../../api/core/meta.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { handOverSignal, searchAttributes } from '../../api/engine/operations.ts';
+import { changedSignal, handOverSignal, searchAttributes } from '../../api/engine/operations.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
 import { pullOnNodesId } from '../../api/image-pull-job/operation.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
@@ -93,7 +93,11 @@ describe('WindlassCause', () => {
     const ids = [pullOnNodesId(job.metadata.uid), restartContainersId(pod.ref.uid)];
     const runs = await causedBy(rollOut, 2);
     expect(new Set(runs.keys())).toEqual(new Set(ids));
-    for (const id of ids) await client.workflow.getHandle(id).signal(handOverSignal);
+    for (const id of ids) {
+      const operation = client.workflow.getHandle(id);
+      await operation.signal(handOverSignal);
+      await operation.signal(changedSignal, null); // as the watcher does
+    }
     await waitFor('the next runs to be found', async (see) => {
       const found = await causedBy(rollOut, 2);
       return see(ids.map((id) => found.get(id))).every((runId, index) => runId && runId !== runs.get(ids[index] ?? ''));

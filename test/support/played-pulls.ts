@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { NodeHolder } from '../../activities/fleet/nodes.ts';
-import type { PullJobOperation } from '../../api/image-pull-job/operation.ts';
+import type { FirstWave, PullJobOperation } from '../../api/image-pull-job/operation.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
-import { begun, heard, type PullNews, wantedQuestion } from '../../workflows/plan/images/pull-on-nodes.ts';
+import { begun, begunWith, heard, type PullNews, wantedQuestion } from '../../workflows/plan/images/pull-on-nodes.ts';
 import type { NextNodes, WaveOutcome } from '../../workflows/plan/images/pull-waves.ts';
 
 /** A life that ends when the test says so. */
@@ -40,23 +40,26 @@ export function playPulls(holder: () => NodeHolder | undefined): PlayedPulls {
 
   return {
     want({ argument, inputs }) {
-      const { uid } = (argument as PullJobOperation).job;
+      const { job, first } = argument as PullJobOperation;
+      const { uid } = job;
       const known = runs.get(uid);
       if (known?.inputs === inputs) return;
-      const run = known ?? { ...begin(uid), inputs };
+      const run = known ?? { ...begin(uid, first), inputs };
       runs.set(uid, run);
       run.inputs = inputs;
-      run.put({ kind: 'looked', look: { kind: 'open', image: 'nginx:1.27' } });
+      // what it was told at its start needs no look
+      if (!known && first) run.put({ kind: 'allowed', step: 'look' });
+      else run.put({ kind: 'looked', look: { kind: 'open', image: 'nginx:1.27' } });
     },
     of: (uid) => runs.get(uid),
     stop: () => end.end(),
   };
 
-  function begin(uid: string): PlayedPull & { readonly put: (news: PullNews) => void } {
-    let progress = begun();
+  function begin(uid: string, first: FirstWave | undefined): PlayedPull & { readonly put: (news: PullNews) => void } {
+    let progress = first ? begunWith(first, Date.now()) : begun();
     let asked = '';
     const handedIn = new Set<number>();
-    const answers: NextNodes[] = [];
+    const answers: NextNodes[] = first ? [{ kind: 'wave', ...first }] : [];
     const outcomes = new Map<number, WaveOutcome>();
     const put = (news: PullNews) => {
       progress = heard(progress, news);

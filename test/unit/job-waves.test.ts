@@ -29,7 +29,10 @@ class Play {
   #isWoken = false;
   readonly #pulls: PlayedPulls | undefined;
 
-  constructor(job: ImagePullJob, nodes: readonly string[], { hasOperation = true } = {}) {
+  readonly #isToldAtStart: boolean;
+
+  constructor(job: ImagePullJob, nodes: readonly string[], { hasOperation = true, isToldAtStart = true } = {}) {
+    this.#isToldAtStart = isToldAtStart;
     this.job = job;
     for (const node of nodes) this.states.set(node, 'unasked');
     this.holder = this.newTerm();
@@ -89,8 +92,15 @@ class Play {
     }
     this.most = Math.max(this.most, this.active().length);
     const nodes = this.standings();
-    waves.judge({ job: this.job, nodes, mayTell: true, heldBackBy: heldBackBy(this.job, nodes, { nowMs: bornMs }) });
-    this.#pulls?.want({ argument: { job: { name: 'warm', uid } }, inputs: String(waves.wakes) });
+    const judgement = {
+      job: this.job,
+      nodes,
+      mayTell: true,
+      heldBackBy: heldBackBy(this.job, nodes, { nowMs: bornMs }),
+    };
+    waves.judge(judgement);
+    const first = this.#isToldAtStart ? waves.firstWave(judgement) : undefined;
+    this.#pulls?.want({ argument: { job: { name: 'warm', uid }, first }, inputs: String(waves.wakes) });
   }
 
   /** Reconciles until nothing asks for another. */
@@ -140,6 +150,71 @@ describe('the waves of a job', () => {
     expect(play.told).toHaveLength(2);
   });
 
+  it('IPJ-10: the first is told to the operation when it starts, the same until it is handed in', async () => {
+    const play = new Play(pullJob({ parallelism: 1, completionPolicy: { type: 'Never' } }), names(3), {
+      hasOperation: false,
+    });
+    const waves = play.holder.of(uid);
+    const judgement = () => ({ job: play.job, nodes: play.standings(), mayTell: true });
+    play.pass();
+    const first = waves.firstWave(judgement());
+    expect(first).toEqual({ image: play.job.spec.image, nodes: names(3), of: 3, ended: 0, rest: 0 });
+    play.end('n000');
+    play.job = paused(play.job, false);
+    expect(waves.firstWave(judgement())).toBe(first);
+    void play.holder.await(uid, { wave: 1, nodes: names(3) }, newLife());
+    expect(waves.firstWave(judgement())).toBeUndefined();
+    // it does not ask, so it is woken for a node that comes later
+    play.pass();
+    expect(waves.wakes).toBe(0);
+    play.states.set('later', 'unasked');
+    play.end('n001');
+    play.end('n002');
+    play.pass();
+    expect(waves.wakes).toBe(1);
+  });
+
+  it('name no node twice when the job ends before the first is handed in', async () => {
+    const play = new Play(pullJob({ parallelism: 3 }), names(3), { hasOperation: false });
+    play.pass();
+    const judgement = { job: play.job, nodes: play.standings(), mayTell: true };
+    const first = play.holder.of(uid).firstWave(judgement);
+    for (const node of names(3)) play.end(node);
+    play.finish('Aborted');
+    const asked = play.holder.ask(uid, { wave: 2, after: [1] }, newLife());
+    play.pass();
+    expect(await asked).toMatchObject({ kind: 'finished' });
+    const handedIn = play.holder.await(uid, { wave: 1, nodes: first?.nodes ?? [] }, newLife());
+    play.pass();
+    expect((await handedIn).nodes.map(({ node, why }) => [node, why])).toEqual(
+      names(3).map((node) => [node, undefined]),
+    );
+  });
+
+  it('IPJ-20: the first names nodes that have ended in the reconcile that told them', () => {
+    const play = new Play(pullJob({ parallelism: 3 }), names(3), { hasOperation: false });
+    play.pass();
+    for (const node of names(2)) play.end(node);
+    const fresh = play.newTerm().of(uid);
+    const judgement = { job: play.job, nodes: play.standings(), mayTell: true };
+    fresh.judge(judgement);
+    expect(fresh.firstWave(judgement)).toMatchObject({ nodes: names(3), ended: 2, rest: 0 });
+  });
+
+  it('IPJ-10: no first is told while the job is paused, or by a leader that did not see it new', () => {
+    const play = new Play(paused(pullJob({ parallelism: 1 }), true), names(3), { hasOperation: false });
+    play.pass();
+    const judgement = { job: play.job, nodes: play.standings(), mayTell: true };
+    expect(play.holder.of(uid).firstWave(judgement)).toBeUndefined();
+    const started = { ...play.job, status: { desired: 3, active: 0, succeeded: 0, failed: 0, startTime: bornAt } };
+    expect(
+      play
+        .newTerm()
+        .of(uid)
+        .firstWave({ ...judgement, job: started }),
+    ).toBeUndefined();
+  });
+
   it('name the nodes that were told first, also when they have ended by then', async () => {
     const play = new Play(pullJob({ parallelism: 2 }), names(4));
     play.pass();
@@ -156,13 +231,16 @@ describe('the waves of a job', () => {
   });
 
   it.each([
-    ['1', 1, 13],
-    ['100%', 500, 13],
-    ['7', 7, 13],
+    ['1', 1, true],
+    ['1', 1, false],
+    ['100%', 500, true],
+    ['100%', 500, false],
+    ['7', 7, true],
   ])(
     'IPJ-10: of 500 nodes at parallelism %s are 13, name each once and cost each a few reconciles',
-    async (_, parallelism, waves) => {
-      const play = new Play(pullJob({ parallelism }), names(500));
+    async (_, parallelism, isToldAtStart) => {
+      const waves = 13;
+      const play = new Play(pullJob({ parallelism }), names(500), { isToldAtStart });
       await play.playOut();
       expect(play.most).toBe(parallelism);
       expect(play.told).toEqual(names(500));

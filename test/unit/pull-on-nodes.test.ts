@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import {
   begun,
+  begunWith,
   detailsOf,
   heard,
   isAnswered,
@@ -44,6 +45,19 @@ describe('the operation of a pull job', () => {
     expect(wantedQuestion(begun())).toBeUndefined();
     expect(begun().looks).toBe(1);
     expect(wantedQuestion(progressAfter(open))).toMatchObject({ wave: 1, after: [] });
+  });
+
+  it('hands in at once what it was told at its start, and asks for the rest without a look', () => {
+    const told = { image: 'nginx:1.27', nodes: ['a', 'b'], of: 5, ended: 0 };
+    const some = begunWith({ ...told, rest: 3 }, 0);
+    expect(some).toMatchObject({ looks: 0, image: 'nginx:1.27', of: 5 });
+    expect(some.inFlight).toEqual([{ wave: 1, nodes: ['a', 'b'], startedAtMs: 0 }]);
+    expect(wantedQuestion(some)).toMatchObject({ wave: 2, after: [1] });
+    const all = begunWith({ ...told, rest: 0 }, 0);
+    expect(wantedQuestion(all)).toBeUndefined();
+    const changed = heard(all, { kind: 'changed' });
+    expect(changed.looks).toBe(1);
+    expect(wantedQuestion(heard(changed, open))).toMatchObject({ wave: 2, after: [1] });
   });
 
   it('hands the wave in and asks for the next one at once, unless no node is left', () => {

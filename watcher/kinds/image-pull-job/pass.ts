@@ -2,7 +2,12 @@ import { sameJson } from '../../../api/base/json.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { commandNames, queues } from '../../../api/engine/operations.ts';
 import { rollOutBehind } from '../../../api/fleet/cause.ts';
-import { type PullJobOperation, pullOnNodesId, pullOnNodesType } from '../../../api/image-pull-job/operation.ts';
+import {
+  type FirstWave,
+  type PullJobOperation,
+  pullOnNodesId,
+  pullOnNodesType,
+} from '../../../api/image-pull-job/operation.ts';
 import {
   type ImagePullJob,
   type ImagePullJobStatus,
@@ -41,7 +46,7 @@ import type { EarlierRuns } from './earlier-runs.ts';
 import { knowsAllNodes, standingsNow, withdraw, writeToNodes } from './nodes.ts';
 import { areSecretsComplete, forgetUnusable, type JobSecrets, reportUnusable, secretsFor } from './secrets.ts';
 import type { WaveHolder } from './wave-holder.ts';
-import type { JobWaves } from './waves.ts';
+import type { WaveJudgement } from './waves.ts';
 
 export interface PullJobPassDependencies {
   readonly kube: Pick<KubeWriter, 'list' | 'create' | 'patch' | 'delete'>;
@@ -115,10 +120,12 @@ async function carryOn(job: ImagePullJob, world: PullJobPassDependencies): Promi
   await writeToNodes(job, { retry, tell, mayTell, secrets: secrets.refs }, world);
 
   const after = tell.length + retry.length > 0 ? standingsNow(job, secrets, world) : before;
-  const judged = judgeWaves(job, waves, { nodes: after, secrets, tooLarge, mayTell: mayAdd }, world);
+  const judgement = judgementOf(job, { nodes: after, secrets, tooLarge, mayTell: mayAdd }, world);
+  const judged = waves.judge(judgement);
+  const first = earlier.isGranted ? undefined : waves.firstWave(judgement);
   const { status, againInMs } = statusNow(job, { nodes: after, retried: retry.length, secrets, tooLarge }, world);
   await writeStatus(job, status, world);
-  if (status.completionTime === undefined) world.starter.want(operationOf(job, waves.wakes));
+  if (status.completionTime === undefined) world.starter.want(operationOf(job, waves.wakes, first));
   return earliest(
     againInMs === undefined ? undefined : { againInMs },
     judged,
@@ -135,17 +142,16 @@ function endWaves(job: ImagePullJob, world: PullJobPassDependencies): boolean {
   return waves.finish(job, standingsNow(job, { refs: [] }, world), ended);
 }
 
-/** Answers what the operation has handed in, as far as it can be. */
-function judgeWaves(
+/** By what is judged which of the things that the operation has handed in can be answered. */
+function judgementOf(
   job: ImagePullJob,
-  waves: JobWaves,
   { mayTell, ...progress }: Omit<Progress, 'retried'> & { readonly mayTell: boolean },
   world: PullJobPassDependencies,
-): PassResult {
+): WaveJudgement {
   const { secretTrouble, ...others } = contextOf(job, progress, world);
   const context = mayTell || secretTrouble === undefined ? others : { ...others, secretTrouble };
   const { nodes } = progress;
-  return waves.judge({ job, nodes, mayTell, heldBackBy: heldBackBy(job, nodes, context) });
+  return { job, nodes, mayTell, heldBackBy: heldBackBy(job, nodes, context) };
 }
 
 interface Progress {
@@ -228,9 +234,9 @@ async function command(job: ImagePullJob, { kube, starter }: PullJobPassDependen
 }
 
 /** `wakes`: how often its operation was told in this term that there is something to ask for again. */
-function operationOf(job: ImagePullJob, wakes: number): WantedOperation {
+function operationOf(job: ImagePullJob, wakes: number, first: FirstWave | undefined): WantedOperation {
   const { namespace = '', name, uid } = job.metadata;
-  const argument: PullJobOperation = { job: { namespace, name, uid } };
+  const argument: PullJobOperation = { job: { namespace, name, uid }, ...(first && { first }) };
   return {
     workflowId: pullOnNodesId(uid),
     workflowType: pullOnNodesType,

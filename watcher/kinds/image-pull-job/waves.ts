@@ -7,6 +7,7 @@
  * has begun. The nodes that were told so are the first that the next wave names.
  */
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
+import type { FirstWave } from '../../../api/image-pull-job/operation.ts';
 import type { ImagePullJob } from '../../../api/image-pull-job/types.ts';
 import type { NodeStanding } from '../../../workflows/plan/images/image-pull-job.ts';
 import {
@@ -87,6 +88,8 @@ export class JobWaves {
   #namesAll = false;
   /** What the last question was answered with, if the operation asks again only when it is told to. */
   #said: string | undefined;
+  /** The wave that the operation is told when it is started, until it asks or hands something in. */
+  #first: FirstWave | undefined;
   /** The waves that were in flight when the operation asked last. */
   #after: readonly number[] = [];
   #nodes: readonly NodeStanding[] = [];
@@ -104,12 +107,28 @@ export class JobWaves {
     return this.#wakes;
   }
 
+  /** What the operation of a job that has just been created is told when it is started. Call it after `judge`. */
+  firstWave(judgement: WaveJudgement): FirstWave | undefined {
+    const { job, nodes } = judgement;
+    const isNew = job.status?.startTime === undefined && !this.#isAttended;
+    if (isNew && this.#first === undefined) {
+      for (const { node, state } of nodes) if (state !== 'unasked') this.#unnamed.add(node);
+      const { nodes: named, rest } = this.#next(judgement);
+      const ended = nodes.filter(hasEnded).length;
+      if (named.length > 0) this.#first = { image: job.spec.image, nodes: named, of: nodes.length, ended, rest };
+    }
+    return this.#first;
+  }
+
   /** Takes a question in; it replaces one that is there. */
   ask(question: WaveQuestion, life: PermitLife): Promise<NextNodes> {
     this.#isAttended = true;
     this.#question?.fail(new Error('a later attempt has asked again'));
     this.#said = undefined;
     const { wave, after } = question;
+    // it has taken what it was told when it was started, and will hand it in
+    if (this.#first && after.includes(1)) this.#chosen = { wave: 1, nodes: this.#first.nodes };
+    this.#first = undefined;
     this.#after = after;
     if (wave === 1) this.#namesAll = true;
     this.#ended = new Set(after.filter((number) => this.#ended.has(number)));
@@ -136,6 +155,9 @@ export class JobWaves {
   /** Takes a wave in. It replaces one of the same number. */
   await(wave: Wave, life: PermitLife): Promise<WaveOutcome> {
     this.#isAttended = true;
+    // it was told all that there was to tell
+    if (this.#first?.rest === 0) this.#said = idle;
+    this.#first = undefined;
     this.#waves.get(wave.wave)?.fail(new Error('a later attempt has brought the wave again'));
     this.#ended.delete(wave.wave);
     if (this.#chosen?.wave === wave.wave) this.#chosen = undefined;

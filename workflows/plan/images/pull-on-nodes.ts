@@ -6,6 +6,7 @@
  * are written to the job, where the watcher obeys them, so nothing here depends on them.
  */
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
+import type { FirstWave } from '../../../api/image-pull-job/operation.ts';
 import { listed } from '../text-size.ts';
 import {
   firstNames,
@@ -102,6 +103,12 @@ export function begun({ next = 1 }: { readonly next?: number | undefined } = {})
     log: [],
     isNamed: false,
   };
+}
+
+/** An operation that was told its first wave when it was started: nothing is to be read or asked yet. */
+export function begunWith({ image, ...first }: FirstWave, atMs: number): PullProgress {
+  const progress = { ...begun(), image, looks: 0 };
+  return answered(progress, { kind: 'next', next: { kind: 'wave', ...first }, of: { wave: 1, after: [] }, atMs });
 }
 
 /** The progress after one event. */
