@@ -152,7 +152,7 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
       }
     });
   });
-  addRolloutCommands(program, { out, now, readStdin, withCluster, fail, helpHint });
+  addRolloutCommands(program, { out, err, pause, now, readStdin, withCluster, fail, helpHint });
   addSidecarCommands(program, { out, err, now, pause, withCluster, fail, helpHint });
   return program;
 

@@ -20,6 +20,8 @@ import { followRollout } from '../rollout/status.ts';
 /** What the commands need of the program. */
 export interface RolloutProgram {
   readonly out: (text: string) => void;
+  readonly err: (text: string) => void;
+  readonly pause: (ms: number) => Promise<void>;
   readonly now: () => number;
   readonly readStdin: () => Promise<string>;
   readonly withCluster: (flags: ClusterFlags, work: (cluster: Cluster) => Promise<void>) => Promise<void>;
@@ -49,7 +51,7 @@ interface Outcome {
 
 /** Adds `rollout` with its verbs. */
 export function addRolloutCommands(program: Command, options: RolloutProgram): void {
-  const { out, now, readStdin, withCluster, fail, helpHint } = options;
+  const { out, err, pause, now, readStdin, withCluster, fail, helpHint } = options;
   const rollout = program
     .command('rollout')
     .description('Watch, pause, resume, restart and undo roll-outs of CloneSets and other kinds of apps.kruise.io');
@@ -178,7 +180,10 @@ export function addRolloutCommands(program: Command, options: RolloutProgram): v
           out(`${displayName(target)}: ${line}\n${await updatedPodsText(target, object, kube)}`);
         };
         await attempt(`Cannot follow ${quotedName(target)}`, () =>
-          followRollout(target, { kube, now, print, watch: flags.watch, revision, signal }),
+          followRollout(target, {
+            ...{ kube, now, print, pause, watch: flags.watch, revision, signal },
+            note: (line) => err(`note: ${line}\n`),
+          }),
         );
       });
     });

@@ -1,4 +1,6 @@
 // `kubectl kruise rollout status`: follows a roll-out until it is done (KK-6).
+import { failureTypeOf } from '../../api/core/failure.ts';
+import { backOff, retryAfterMs } from '../../kube/back-off.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { CommandFailed } from '../failure.ts';
 import { blockersText } from '../output/table.ts';
@@ -10,6 +12,9 @@ export interface StatusOptions {
   readonly now: () => number;
   /** Called with each new line, and the object that it is about. */
   readonly print: (line: string, object: RolledOut) => Promise<void>;
+  /** Called with what keeps the object from being seen. */
+  readonly note: (line: string) => void;
+  readonly pause: (ms: number) => Promise<void>;
   /** Without it one line is printed. */
   readonly watch: boolean;
   /** The number of the revision that has to be the newest; 0: any. */
@@ -20,33 +25,66 @@ export interface StatusOptions {
 
 /** Prints how far the roll-out is, and what it waits for, until it is done. */
 export async function followRollout(target: Target, options: StatusOptions): Promise<void> {
-  const { kube, watch, signal } = options;
+  const { kube, watch, signal, note, pause } = options;
   const [resource] = target.kind.versions;
-  const { name, namespace } = target.ref;
   const show = lineOfEach(target, options);
   try {
     const first = await kube.get<RolledOut>(resource, target.ref, { signal });
     await checkRevision(target, first, options);
     if ((await show(first)) || !watch) return;
-    let shown: string | undefined = first.metadata.resourceVersion;
-    const only = { namespace, fieldSelector: `metadata.name=${name}` };
+    const following = { kube, target, uid: first.metadata.uid, signal };
+    let seen: string | undefined = first.metadata.resourceVersion;
+    let failures = 0;
     // The server ends each watch after a while: then the object is looked at again.
     for (;;) {
-      const { items, resourceVersion } = await kube.list<RolledOut>(resource, { ...only, signal });
-      const [present] = items;
-      if (present === undefined || present.metadata.uid !== first.metadata.uid) throw deleted();
-      const isShown = present.metadata.resourceVersion === shown;
-      shown = undefined;
-      if (!isShown && (await show(present))) return;
-      for await (const event of kube.watch<RolledOut>(resource, { ...only, resourceVersion, signal })) {
-        if (event.type === 'DELETED') throw deleted();
-        if (event.type !== 'BOOKMARK' && (await show(event.object))) return;
+      try {
+        for await (const object of versionsOf(following)) {
+          failures = 0;
+          const isSeen = object.metadata.resourceVersion === seen;
+          seen = undefined;
+          if (!isSeen && (await show(object))) return;
+        }
+      } catch (error) {
+        if (signal.aborted || !isPassing(error)) throw error;
+        const why = error instanceof Error ? error.message : String(error);
+        if (failures === 0) note(`cannot see ${quotedName(target)}: ${why}; trying again`);
+        await pause(Math.max(backOff(retries, failures++), retryAfterMs(error)));
       }
     }
   } catch (error) {
     if (signal.aborted) throw new CommandFailed('timed out waiting for the condition');
     throw error;
   }
+}
+
+const retries = { first: 500, most: 2_000 } as const;
+
+/** Whether a later attempt may succeed, as after a restart of the API server. */
+function isPassing(error: unknown): boolean {
+  const type = failureTypeOf(error);
+  return type === 'Unreachable' || type === 'Throttled' || type === 'Conflict';
+}
+
+/** The object as it is, and then each of its changes, until the server ends the watch. */
+async function* versionsOf({ kube, target, uid, signal }: Following): AsyncGenerator<RolledOut> {
+  const [resource] = target.kind.versions;
+  const { name, namespace } = target.ref;
+  const only = { namespace, fieldSelector: `metadata.name=${name}` };
+  const { items, resourceVersion } = await kube.list<RolledOut>(resource, { ...only, signal });
+  const [present] = items;
+  if (present === undefined || present.metadata.uid !== uid) throw deleted();
+  yield present;
+  for await (const event of kube.watch<RolledOut>(resource, { ...only, resourceVersion, signal })) {
+    if (event.type === 'DELETED') throw deleted();
+    if (event.type !== 'BOOKMARK') yield event.object;
+  }
+}
+
+interface Following {
+  readonly kube: KubeClient;
+  readonly target: Target;
+  readonly uid: string;
+  readonly signal: AbortSignal;
 }
 
 function deleted(): CommandFailed {

@@ -5,6 +5,7 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { templateOf } from '../../api/fleet/revision.ts';
 import { sidecarSets } from '../../api/sidecar-set/types.ts';
 import { localTime } from '../../cli/rollout/changes.ts';
+import { noAnswer } from '../../kube/failures.ts';
 import {
   cloneSet,
   newName,
@@ -39,7 +40,9 @@ function shop({ spec = {}, status = rolledOut }: Shop = {}) {
   const { metadata } = newRevisionOfSet;
   cluster.put(kubeResource.controllerRevisions, { ...newRevisionOfSet, metadata: { ...metadata, ...cause } });
   let isEdited = false;
+  let unanswered = 0;
   const kube = cluster.client(({ verb, plural }) => {
+    if (verb === 'list' && plural === 'clonesets' && unanswered-- > 0) throw noAnswer('list', 'connection refused');
     if (!isEdited || verb !== 'patch' || plural !== 'clonesets') return;
     cluster.put(cloneSets, cloneSet({ ...spec, replicas: 7 }, { status }));
   });
@@ -49,11 +52,18 @@ function shop({ spec = {}, status = rolledOut }: Shop = {}) {
     edit: () => {
       isEdited = true;
     },
+    /** The API server does not answer the next lists. */
+    silence: (lists: number) => {
+      unanswered = lists;
+    },
     set: () => cluster.all<CloneSet>(cloneSets)[0] as CloneSet,
     /** The set gets this status, as from the watcher. */
     become: (now: Partial<CloneSetStatus>) => cluster.put(cloneSets, cloneSet(spec, { status: now })),
     rollout: (...args: readonly string[]) =>
       kubectlKruise(['rollout', ...args], { cluster: { kube, namespace: 'shop' } }),
+    /** The same, with what is done where the command waits. */
+    waiting: (pause: () => void, ...args: readonly string[]) =>
+      kubectlKruise(['rollout', ...args], { cluster: { kube, namespace: 'shop' }, pause: async () => pause() }),
     withInput: (stdin: string, ...args: readonly string[]) =>
       kubectlKruise(['rollout', ...args], { cluster: { kube, namespace: 'shop' }, stdin }),
   };
@@ -128,6 +138,22 @@ describe('kubectl kruise rollout status', () => {
     await new Promise((resolve) => setImmediate(resolve));
     cluster.remove(cloneSets, { namespace: 'shop', name: 'web' });
     expect(await said).toMatchObject({ code: 1, err: 'error: object has been deleted\n' });
+  });
+
+  it('KK-6: goes on after a time without an API server, and says so once', async () => {
+    const { waiting, become, silence } = shop({ status: { ...rolledOut, updatedReplicas: 1 } });
+    silence(3);
+    let pauses = 0;
+    const wait = () => {
+      pauses += 1;
+      if (pauses === 3) become(rolledOut);
+    };
+    expect(await waiting(wait, 'status', 'clone/web')).toEqual({
+      code: 0,
+      out: expect.stringContaining('partitioned roll out complete: 5 new pods have been updated...\n'),
+      err: 'note: cannot see clonesets.apps.kruise.io "web": connection refused; trying again\n',
+    });
+    expect(pauses).toBe(3);
   });
 
   it('KK-6: fails when the time is over', async () => {
