@@ -275,6 +275,24 @@ describe('startInPlace', () => {
     expect(refresh(written(patched, drain ? [drain] : []))).toMatchObject({ step: 'intoService' });
   });
 
+  it('IPU-25: leaves the gate alone for metadata of a pod that is not ready', () => {
+    const metadataPatch = { metadata: { labels: { a: 'b' } } };
+    const pod = inPlacePod([main]);
+    const conditions = [
+      ...(pod.status?.conditions ?? []).filter(({ type }) => type !== 'Ready'),
+      { type: 'Ready', status: 'False' },
+    ];
+    const unready = { ...pod, status: { ...pod.status, conditions } } as Pod;
+    const drains = (what: InPlaceChange, graceSeconds = 0) =>
+      start({ pod: unready, change: what, graceSeconds }).drain !== undefined;
+    expect(drains(change({ metadataPatch }))).toBe(false);
+    // a container is stopped, or Services get the time that was asked for
+    expect(drains(change({ metadataPatch, images: { main: 'app:2' } }))).toBe(true);
+    expect(drains(change({ metadataPatch }), 5)).toBe(true);
+    const patched = written(unready, start({ pod: unready, change: change({ metadataPatch }) }).writes);
+    expect(refresh(patched)).toEqual({ kind: 'none' });
+  });
+
   it('IPU-15: drains for a resize only where a container restarts for what is resized', () => {
     const resize = change({ resources: { main: { limits: { cpu: '2' } } } });
     const podWith = (resourceName: string, restartPolicy: string) =>

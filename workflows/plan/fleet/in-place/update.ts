@@ -34,6 +34,7 @@ import {
   noWork,
   type RefMetadata,
 } from '../../../../api/in-place/work.ts';
+import { isPodReady } from '../pods.ts';
 import { type Unfinished, unfinishedContainers } from './completion.ts';
 
 export {
@@ -107,7 +108,7 @@ export function startInPlace(start: InPlaceStart): InPlaceBegin {
     start.gates,
   );
 
-  const drain = mustDrain(pod, change) ? { drain: statusPatch(pod, outOfService(pod, nowMs)) } : {};
+  const drain = mustDrain(pod, change, graceSeconds) ? { drain: statusPatch(pod, outOfService(pod, nowMs)) } : {};
   const marks = { labels: start.labels, ...(start.annotations && { annotations: start.annotations }) };
   const patch = merge({ metadata: marks }, withoutOldMarks(pod));
   if (graceSeconds === 0) return { ...drain, writes: firstBatch({ ...start, state, patch }) };
@@ -214,9 +215,17 @@ export function budgetQuestion(
 
 // Beginning and end.
 
-/** IPU-15, IPU-20: whether the change takes the pod out of service. */
-function mustDrain(pod: Pod, change: InPlaceChange): boolean {
+/**
+ * IPU-15, IPU-20: whether the change takes the pod out of service.
+ *
+ * A pod that is not Ready, and of which no container changes, has nothing to be taken out of (IPU-25). To close its gate and open it
+ * again would do harm: a kubelet that is behind reports it as Ready because of the gate that was open before, and then
+ * as not Ready because of the one that was closed meanwhile, when the next pod is out of service.
+ */
+function mustDrain(pod: Pod, change: InPlaceChange, graceSeconds: number): boolean {
   if (!hasInPlaceGate(pod)) return false;
+  const isMetadataOnly = containersOf(change).length === 0;
+  if (isMetadataOnly && graceSeconds === 0 && !isPodReady(pod)) return false;
   if (!isResizeOnly(change)) return true;
   return pod.spec.containers.some(({ name, resizePolicy }) => {
     const { limits, requests } = entryOf(change.resources, name) ?? {};
