@@ -1,53 +1,13 @@
-import { type TSchemaOptions, Type } from 'typebox';
+import { Type } from 'typebox';
 import { group } from '../core/well-known.ts';
 import { lifecycleSchema } from '../fleet/lifecycle-schema.ts';
+import { anyInt32, gracePeriodSeconds, podUpdatePolicy, priorityStrategy } from '../fleet/update-schema.ts';
 import type { KindDefinition } from '../schema/kind.ts';
 import { int32, int64, intOrPercent, labelSelector, maxInt32, openObject, time, waitingFor } from '../schema/shared.ts';
 
 // The schema of v1beta1, which is the stored version and the only one used internally, and the differences of v1alpha1.
 // Values are limited only where admission has always rejected others, since stored objects must stay valid; checks that
 // a schema cannot express are in `validateCloneSet`.
-
-const minInt32 = -(2 ** 31);
-
-/** An `int32` without further limits, as in OpenKruise's admission. */
-function anyInt32(options: TSchemaOptions) {
-  return int32({ minimum: minInt32, maximum: maxInt32, ...options });
-}
-
-const priorityStrategy = Type.Object(
-  {
-    weightPriority: Type.Optional(
-      Type.Array(
-        Type.Object({
-          weight: anyInt32({ description: 'From 0 to 100.' }),
-          matchSelector: labelSelector({ description: 'Selects the pods that get the weight.' }),
-        }),
-        {
-          'x-kubernetes-list-type': 'atomic',
-          description:
-            'Pods with the largest sum of weights are updated first. Cannot be combined with `orderPriority`.',
-        },
-      ),
-    ),
-    orderPriority: Type.Optional(
-      Type.Array(Type.Object({ orderedKey: Type.String({ description: 'A label key.' }) }), {
-        'x-kubernetes-list-type': 'atomic',
-        description:
-          'Pods without any of these labels are updated first, then pods with the first label, and so on. Of pods with the ' +
-          'same label, the pod whose value ends in the larger number is updated first.',
-      }),
-    ),
-  },
-  { description: 'The order in which pods are updated.' },
-);
-
-const gracePeriodSeconds = Type.Optional(
-  anyInt32({
-    description:
-      'How long the pod is unready before its containers are updated in place. Absent, 0 or less: they are updated at once.',
-  }),
-);
 
 const inPlaceUpdateStrategy = Type.Object(
   {
@@ -105,15 +65,6 @@ const pace = {
   ),
   inPlaceUpdateStrategy: Type.Optional(inPlaceUpdateStrategy),
 };
-
-const podUpdatePolicy = Type.Union(
-  [Type.Literal('ReCreate'), Type.Literal('InPlaceIfPossible'), Type.Literal('InPlaceOnly')],
-  {
-    description:
-      '`ReCreate`: pods are recreated. `InPlaceIfPossible`: containers are updated in the running pod where possible, ' +
-      'otherwise the pod is recreated. `InPlaceOnly`: pods are never recreated for an update. Absent: `ReCreate`.',
-  },
-);
 
 const updateStrategy = Type.Object(
   {
