@@ -1,0 +1,92 @@
+// StatefulSet (apps.kruise.io): pods with stable names and volumes, updated in place or by recreation.
+//
+// Each field has one writer; every write carries the resourceVersion of the object that it was decided on.
+//
+//   spec.replicas     the user, or an autoscaler through the scale subresource
+//   spec, all else    the user; admission fills in defaults
+//   status            the leading watcher, all fields in one write
+//   metadata          the user
+//
+// A keyed queue of the leading watcher reconciles StatefulSets (see watcher/fleet). The roll-out workflow writes no field
+// of a StatefulSet: it submits permits to disrupt pods to that queue.
+
+import type { JsonObject } from '../base/json.ts';
+import type { LabelSelector } from '../core/label-selector.ts';
+import type { KubeObject, ObjectMeta, Resource } from '../core/meta.ts';
+import type { PodTemplate } from '../core/pod-template.ts';
+import { group } from '../core/well-known.ts';
+import type { Parsed } from '../schema/static.ts';
+import type { specSchema, statusSchema } from './schema.ts';
+
+/** A StatefulSet in the shape of v1beta1, the only one used internally. */
+export interface StatefulSet extends KubeObject {
+  readonly metadata: ObjectMeta;
+  readonly spec: StatefulSetSpec;
+  /** Absent until the controller has seen the object. */
+  readonly status?: StatefulSetStatus;
+}
+
+type ParsedSpec = Parsed<typeof specSchema>;
+
+export interface StatefulSetSpec extends Omit<ParsedSpec, 'selector' | 'template' | 'volumeClaimTemplates'> {
+  readonly selector: LabelSelector;
+  readonly template: PodTemplate;
+  readonly volumeClaimTemplates?: readonly JsonObject[];
+}
+
+export type StatefulSetStatus = Parsed<typeof statusSchema>;
+export type StatefulSetRollingUpdate = NonNullable<NonNullable<StatefulSetSpec['updateStrategy']>['rollingUpdate']>;
+export type StatefulSetCondition = NonNullable<StatefulSetStatus['conditions']>[number];
+
+/** The resource of StatefulSets in the version that Windlass uses. */
+export const statefulSets = {
+  group: group.apps,
+  version: 'v1beta1',
+  plural: 'statefulsets',
+  kind: 'StatefulSet',
+  namespaced: true,
+} as const satisfies Resource;
+
+/** The older version, which is served, too. */
+export const statefulSetsV1alpha1 = { ...statefulSets, version: 'v1alpha1' } as const satisfies Resource;
+
+export type StatefulSetVersion = typeof statefulSets.version | typeof statefulSetsV1alpha1.version;
+
+/** The version of an object of this kind, or undefined for one that is not served. */
+export function statefulSetVersion(object: JsonObject): StatefulSetVersion | undefined {
+  if (object.apiVersion === `${statefulSets.group}/v1beta1`) return 'v1beta1';
+  if (object.apiVersion === `${statefulSets.group}/v1alpha1`) return 'v1alpha1';
+  return undefined;
+}
+
+/** Labels and annotations of the pods and PVCs of StatefulSets. */
+export const statefulSetMark = {
+  /** Label of a pod: its name, restored if it is removed. */
+  podName: 'statefulset.kubernetes.io/pod-name',
+  /** Label of a pod: its ordinal, by feature gate `PodIndexLabel`. */
+  podIndex: 'apps.kubernetes.io/pod-index',
+} as const;
+
+/**
+ * The meaning of absent fields. Admission writes these values into objects; code that reads an object without them uses
+ * them, too.
+ */
+export const statefulSetDefault = {
+  replicas: 1,
+  revisionHistoryLimit: 10,
+  podManagementPolicy: 'OrderedReady',
+  updateType: 'RollingUpdate',
+  podUpdatePolicy: 'ReCreate',
+  partition: 0,
+  maxUnavailable: 1,
+  minReadySeconds: 0,
+  whenDeleted: 'Retain',
+  whenScaled: 'Retain',
+  volumeClaimUpdate: 'OnDelete',
+} as const;
+
+/** Conditions, present while the last pass failed (AS §3). */
+export const statefulSetCondition = {
+  failedCreate: 'FailedCreatePod',
+  failedUpdate: 'FailedUpdatePod',
+} as const;
