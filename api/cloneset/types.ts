@@ -17,6 +17,7 @@ import type { LabelSelector } from '../core/label-selector.ts';
 import type { KubeObject, ObjectMeta, Resource } from '../core/meta.ts';
 import type { PodTemplate } from '../core/pod-template.ts';
 import { group } from '../core/well-known.ts';
+import { podWaits } from '../fleet/pod-waits.ts';
 import { preDownloadDefault } from '../fleet/pre-download.ts';
 import type { Parsed } from '../schema/static.ts';
 import type { specSchema, statusSchema } from './schema.ts';
@@ -173,43 +174,16 @@ function warning(reason: string, message: string): EventText {
 
 /** Reasons of `status.waitingFor`, with what a person can do. */
 export const cloneSetWaits = {
+  ...podWaits,
   BudgetSpent: 'Fix these pods, or raise maxUnavailable or maxSurge',
   BudgetRoundsToZero: 'Raise maxUnavailable, which resolves to 0 pods, or set maxSurge',
-  RefusedByBudget: 'Fix the pods that the named budget counts as unavailable, or change that budget',
-  PartitionReached: 'Lower partition to update more pods',
-  Paused: 'Set updateStrategy.rollingUpdate.paused to false',
-  PausedByOperator: 'Signal resume, or abort',
-  OnDelete: 'Delete these pods to have them recreated at the update revision',
-  NoPermit: 'Nothing to do: the roll-out continues as soon as its workflow grants the next permit',
-  Skipped: 'Signal retry to have these pods updated after all',
-  PodUnreadable: 'Fix or remove the named annotation, or delete these pods',
-  InPlaceImpossible: 'Revert the named change, or set podUpdatePolicy to InPlaceIfPossible',
-  HookBeforeUpdate: 'Remove the named labels and finalizers from these pods',
-  HookAfterUpdate: 'Add the named labels and finalizers to these pods',
-  HookBeforeDelete: 'Remove the named labels and finalizers from these pods',
-  HookBeforeNormal: 'Add the named labels and finalizers to these pods',
-  Draining: 'Nothing to do: Services stop routing to these pods before their containers change',
-  GracePeriod: 'Nothing to do: the pods are unready for gracePeriodSeconds before their containers change',
-  ContainersNotSwapped: 'Look at the events of these pods: their new containers do not run yet',
-  BatchNotReady:
-    'Look at the logs and readiness probes of these pods: the next containers start to change once these are ready',
   ImageNotReady: 'Look at the ImagePullJobs of the CloneSet, or lower or remove the annotation windlass.io/prefetch',
-  NotScheduled: 'Make room on the nodes for these pods, or change what they ask for',
-  NotReady: 'Look at the logs and readiness probes of these pods',
-  MinReadySeconds: 'Nothing to do: the pods must be ready for minReadySeconds',
   ScaleLimited: 'Fix these pods, or raise scaleStrategy.maxUnavailable',
   PodTerminating:
     'Nothing to do: new pods take over the PVCs of these pods once they are gone, or get new ones 30 s after their grace period',
   NoFreeInstanceIds: 'There are no free instance IDs for new pods: lower replicas, or delete PVCs that no pod uses',
-  Terminating: 'Nothing to do if the pods are about to terminate; otherwise look at their finalizers and nodes',
   CannotCreate: 'Look at the condition FailedScale: its message says why the pods are refused',
   CannotDelete: 'Look at the condition FailedScale: its message says why the deletion is refused',
   CannotUpdate: 'Look at the condition FailedUpdate: its message says why the change is refused',
-  EngineSilent: 'Bring Temporal back; the roll-out then continues automatically',
-  EngineStuck: 'Terminate its workflow; the roll-out then continues automatically',
-  ApiUnreachable: 'Bring the API server back; everything then continues automatically',
-  Aborted: 'Change the template, or signal resume or retry',
-  Undone: 'Change the template, or signal resume to roll it out after all',
-  Parked: 'Signal retry, skip or abort',
 } as const;
 export type CloneSetWaitReason = keyof typeof cloneSetWaits;

@@ -89,6 +89,7 @@ export const eventComponent = {
   recreate: 'windlass-container-recreate-request',
   rollOut: 'windlass-roll-out',
   cloneSet: 'cloneset-controller',
+  statefulSet: 'statefulset-controller',
   sidecarSet: 'sidecarset-controller',
   launchPriority: 'windlass-container-launch-priority',
   sidecarTerminator: 'windlass-sidecar-terminator',

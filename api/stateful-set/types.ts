@@ -11,10 +11,12 @@
 // of a StatefulSet: it submits permits to disrupt pods to that queue.
 
 import type { JsonObject } from '../base/json.ts';
+import type { EventText } from '../core/event.ts';
 import type { LabelSelector } from '../core/label-selector.ts';
 import type { KubeObject, ObjectMeta, Resource } from '../core/meta.ts';
 import type { PodTemplate } from '../core/pod-template.ts';
 import { group } from '../core/well-known.ts';
+import { podWaits } from '../fleet/pod-waits.ts';
 import type { Parsed } from '../schema/static.ts';
 import type { specSchema, statusSchema } from './schema.ts';
 
@@ -90,3 +92,65 @@ export const statefulSetCondition = {
   failedCreate: 'FailedCreatePod',
   failedUpdate: 'FailedUpdatePod',
 } as const;
+
+/** Events about StatefulSets, from component `statefulset-controller`: OpenKruise's reasons and texts. */
+export const statefulSetEvent = {
+  created: (pod: string) => normal('SuccessfulCreate', `create ${podOf(pod)} successful`),
+  createFailed: (pod: string, error: string) => warning('FailedCreate', `create ${podOf(pod)} failed error: ${error}`),
+  claimCreated: (claim: string, pod: string) =>
+    normal('SuccessfulCreate', `create Claim ${claim} ${podOf(pod)} success`),
+  claimCreateFailed: (claim: string, error: string, pod: string) =>
+    warning('FailedCreate', `create Claim ${claim} for ${podOf(pod)} failed error: ${error}`),
+  deleted: (pod: string) => normal('SuccessfulDelete', `delete ${podOf(pod)} successful`),
+  deleteFailed: (pod: string, error: string) => warning('FailedDelete', `delete ${podOf(pod)} failed error: ${error}`),
+  claimDeleteFailed: (claim: string, error: string) =>
+    warning('FailedDelete', `delete Claim ${claim} failed error: ${error}`),
+  claimUpdateFailed: (claim: string, error: string) =>
+    warning('FailedUpdate', `update Claim ${claim} failed error: ${error}`),
+  updatedInPlace: (pod: string, revision: string) =>
+    normal('SuccessfulUpdatePodInPlace', `successfully update pod ${pod} in-place(revision ${revision})`),
+  updateInPlaceFailed: (pod: string, revision: string, error: string) =>
+    warning('FailedUpdatePodInPlace', `failed to update pod ${pod} in-place(revision ${revision}): ${error}`),
+  recreated: () => undefined,
+  recreateFailed: (pod: string, _: string, error: string) =>
+    warning('FailedDelete', `delete ${podOf(pod)} failed error: ${error}`),
+  pullJobCreated: (job: string, image: string) =>
+    normal('CreatedImagePullJob', `created ImagePullJob ${job} for image: ${image}`),
+  /** Not a warning: the update continues without it. */
+  pullJobCreateFailed: (job: string, error: string) =>
+    normal('FailedCreateImagePullJob', `failed to create ImagePullJob ${job}: ${error}`),
+} as const;
+
+/** `Pod web-0 in StatefulSet web`. */
+function podOf(pod: string): string {
+  return `Pod ${pod} in StatefulSet ${pod.slice(0, pod.lastIndexOf('-'))}`;
+}
+
+function normal(reason: string, message: string): EventText {
+  return { type: 'Normal', reason, message };
+}
+
+function warning(reason: string, message: string): EventText {
+  return { type: 'Warning', reason, message };
+}
+
+/** Reasons of `status.waitingFor`, with what a person can do. */
+export const statefulSetWaits = {
+  ...podWaits,
+  BudgetSpent: 'Fix these pods, or raise maxUnavailable',
+  ImageNotReady: 'Look at the ImagePullJobs of the StatefulSet, or lower or remove the annotation windlass.io/prefetch',
+  CannotCreate: 'Look at the condition FailedCreatePod: its message says why the pods are refused',
+  CannotDelete: 'Look at the Events of the StatefulSet: they say why the deletion is refused',
+  CannotUpdate: 'Look at the condition FailedUpdatePod: its message says why the change is refused',
+  OrdinalNotAvailable:
+    'Fix this pod, or delete it if a new one would come up: with OrderedReady nothing is created, updated or scaled in ' +
+    'until it is available',
+  ScaleLimited: 'Fix these pods, or raise scaleStrategy.maxUnavailable',
+  PodTerminating:
+    'Nothing to do if these pods are about to terminate; otherwise look at their finalizers and nodes: their ordinals ' +
+    'are free once they are gone',
+  ClaimTerminating:
+    'Nothing to do if the PVC is about to go; otherwise look at its finalizers and at the pods that use it',
+  ClaimOfEarlierPod: 'Nothing to do: the garbage collector is about to delete the PVC of the earlier pod',
+} as const;
+export type StatefulSetWaitReason = keyof typeof statefulSetWaits;

@@ -826,6 +826,8 @@ export class CloneSetPlay {
       }
       case 'adoptPod':
         throw this.#broken('a CloneSet adopts nothing');
+      case 'createClaim':
+        throw this.#broken('a CloneSet creates PVCs with their pods only');
       case 'event':
         return;
     }

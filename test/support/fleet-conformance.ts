@@ -29,6 +29,8 @@ import { waitFor } from './wait.ts';
 /** A kind to be tested. */
 export interface FleetKindUnderTest {
   readonly resource: Resource;
+  /** Tells it apart from others of the kind. Absent: there is one. */
+  readonly variant?: string;
   readonly controllerOf: ControllerOf;
   /** The spec of a workload of three pods with this template, of which at most one may be unavailable. */
   readonly spec: (template: JsonObject, selector: JsonObject) => object;
@@ -294,7 +296,8 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
     await Promise.all(started.splice(0).map(({ controller }) => controller.stop()));
   });
 
-  describe(`${kind.resource.kind} as a fleet`, () => {
+  const variant = kind.variant === undefined ? '' : ` (${kind.variant})`;
+  describe(`${kind.resource.kind}${variant} as a fleet`, () => {
     it('keeps its number of pods, and replaces one that is gone', async () => {
       const fleet = begin();
       await fleet.settle();

@@ -3,7 +3,9 @@ import { cloneSets } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, newRevision } from '../../api/fleet/revision.ts';
+import { statefulSets } from '../../api/stateful-set/types.ts';
 import { cloneSetController } from '../../watcher/kinds/cloneset/controller.ts';
+import { statefulSetController } from '../../watcher/kinds/stateful-set/controller.ts';
 import type { FleetInput } from '../../workflows/plan/fleet/input.ts';
 import { fleetConformance } from '../support/fleet-conformance.ts';
 import { aPod } from '../support/objects/pod.ts';
@@ -26,6 +28,22 @@ fleetConformance({
     },
   }),
 });
+
+for (const podManagementPolicy of ['Parallel', 'OrderedReady']) {
+  fleetConformance({
+    resource: statefulSets,
+    variant: podManagementPolicy,
+    controllerOf: statefulSetController,
+    adoptable: 'web-1',
+    spec: (template, selector) => ({
+      ...{ replicas: 3, selector, template, podManagementPolicy, serviceName: 'web' },
+      updateStrategy: {
+        type: 'RollingUpdate',
+        rollingUpdate: { podUpdatePolicy: 'InPlaceIfPossible', maxUnavailable: 1 },
+      },
+    }),
+  });
+}
 
 const nodes = ['node-1', 'node-2', 'node-3'];
 

@@ -34,6 +34,7 @@ import {
   ownedBy,
   ownedIndex,
   ownerIn,
+  seriesIndex,
 } from './owned.ts';
 import { FleetQueue } from './queue.ts';
 import { type ForRollOut, RollOuts } from './roll-outs.ts';
@@ -67,6 +68,11 @@ export interface FleetDefinition<Owner extends Workload, Input extends FleetInpu
   readonly rollOuts: string;
   /** Whether pods without a controller may be adopted by a workload. Absent: no. */
   readonly adopts?: boolean;
+  /**
+   * The names of its PVCs without their ordinals: `data-web`. For PVCs that belong to a pod by their name and not by their
+   * controller. Absent: the workload controls its PVCs.
+   */
+  readonly claimSeries?: (owner: Owner) => readonly string[];
   /** What the planner sees, with what only this kind looks at. */
   readonly input: (input: FleetInput<Owner>) => Input;
 }
@@ -103,9 +109,17 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     const { resource } = definition.planner;
     this.kind = resource.kind;
     const { cache, kube, now } = context;
-    this.#owners = cache<Owner>(resource, definition.adopts ? namespaceIndex : {});
+    const { adopts, claimSeries } = definition;
+    this.#owners = cache<Owner>(resource, {
+      ...(adopts && namespaceIndex),
+      // an object of this cache is one of this kind
+      ...(claimSeries && { series: (owner: KubeObject) => seriesKeys(owner, claimSeries(owner as Owner)) }),
+    });
     this.#pods = cache<Pod>(kubeResource.pods, { ...ownedIndex, ...(definition.adopts && orphanIndex) });
-    this.#claims = cache<KubeObject>(kubeResource.persistentVolumeClaims, ownedIndex);
+    this.#claims = cache<KubeObject>(kubeResource.persistentVolumeClaims, {
+      ...ownedIndex,
+      ...(claimSeries && seriesIndex),
+    });
     this.#revisions = cache<ControllerRevision>(kubeResource.controllerRevisions, { ...ownedIndex, ...orphanIndex });
     this.#pullJobs = cache<ImagePullJob>(imagePullJobs, ownedIndex);
     this.#writer = new FleetWriter({
@@ -161,7 +175,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     const found = {
       pods: ownedBy(this.#pods, resource, uid),
       ...(this.#definition.adopts && { orphans: orphansIn(this.#pods, namespace) }),
-      claims: ownedBy(this.#claims, resource, uid),
+      claims: this.#claimsOf(owner),
       revisions: [...ownedBy(this.#revisions, resource, uid), ...orphansIn(this.#revisions, namespace)],
       pullJobs: ownedBy(this.#pullJobs, resource, uid),
     };
@@ -237,7 +251,11 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     const matches = labelMatcher(owner.spec.selector) ?? (() => false);
     const labelSelector = formatSelector(owner.spec.selector);
 
-    const shown = async <T extends KubeObject>(of: Resource, cache: Cache<T>) => {
+    const shown = async <T extends KubeObject>(
+      of: Resource,
+      cache: Cache<T>,
+      present: readonly T[] = ownedBy(cache, resource, uid),
+    ) => {
       const listed = new Set<string>();
       const seen: Promise<void>[] = [];
       for (let next: string | undefined, more = true; more; more = next !== undefined) {
@@ -260,7 +278,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       // not to be listed.
       const isExpected = ({ metadata }: KubeObject) =>
         metadata.deletionTimestamp === undefined && matches(metadata.labels) && !listed.has(metadata.uid);
-      const missing = ownedBy(cache, resource, uid).filter(isExpected);
+      const missing = present.filter(isExpected);
       await Promise.all([
         ...seen,
         ...missing.map(({ metadata }) => {
@@ -278,7 +296,9 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       this.#owners.seen(metadata.uid, metadata.resourceVersion, signal),
       shown(kubeResource.pods, this.#pods),
       shown(kubeResource.controllerRevisions, this.#revisions),
-      owner.spec.volumeClaimTemplates ? shown(kubeResource.persistentVolumeClaims, this.#claims) : undefined,
+      owner.spec.volumeClaimTemplates
+        ? shown(kubeResource.persistentVolumeClaims, this.#claims, this.#claimsOf(owner))
+        : undefined,
     ]);
   }
 
@@ -359,6 +379,13 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
         for (const uid of this.#ownersIn(before, after)) changed(uid);
       });
     }
+    if (this.#definition.claimSeries) {
+      this.#claims.onChange(({ before, after }) => {
+        const claim = after ?? before;
+        const keys = claim ? seriesIndex.series(claim) : [];
+        for (const key of keys) for (const { metadata } of this.#owners.byIndex('series', key)) changed(metadata.uid);
+      });
+    }
     this.#pods.onChange(({ before, after }) => {
       if (before === undefined || after !== undefined) return;
       // what it took of a quota is free
@@ -380,6 +407,13 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
         before?.status?.failed === after?.status?.failed;
       if (!isSame) for (const uid of this.#ownersIn(before, after)) changed(uid);
     });
+  }
+
+  /** The PVCs that may be those of its pods. */
+  #claimsOf(owner: Owner): readonly KubeObject[] {
+    const { claimSeries, planner } = this.#definition;
+    if (claimSeries === undefined) return ownedBy(this.#claims, planner.resource, owner.metadata.uid);
+    return seriesKeys(owner, claimSeries(owner)).flatMap((key) => [...this.#claims.byIndex('series', key)]);
   }
 
   /** The workloads of this kind that control an object or did so before it changed. */
@@ -431,6 +465,7 @@ function partOf({ kind }: FleetStep<unknown>): 'scale' | 'update' | undefined {
   switch (kind) {
     case 'createPod':
     case 'deletePod':
+    case 'createClaim':
     case 'deleteClaim':
     case 'writeClaim':
       return 'scale';
@@ -445,6 +480,11 @@ function partOf({ kind }: FleetStep<unknown>): 'scale' | 'update' | undefined {
 
 function byVersion(left: { readonly resourceVersion: string }, right: { readonly resourceVersion: string }): number {
   return compareVersions(left.resourceVersion, right.resourceVersion);
+}
+
+/** As in `seriesIndex`. */
+function seriesKeys({ metadata: { namespace = '' } }: KubeObject, names: readonly string[]): readonly string[] {
+  return names.map((name) => `${namespace}/${name}`);
 }
 
 /** The name of a pod in the namespace of a workload. */

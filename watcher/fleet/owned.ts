@@ -22,6 +22,14 @@ export const orphanIndex = {
   orphan: (object: KubeObject): readonly string[] => (isOrphan(object) ? [object.metadata.namespace ?? ''] : []),
 } as const;
 
+/** Finds PVCs by namespace and name without the ordinal: `shop/data-web` for `data-web-0`. */
+export const seriesIndex = {
+  series: ({ metadata: { namespace = '', name } }: KubeObject): readonly string[] => {
+    const series = /^(.+)-\d+$/.exec(name)?.[1];
+    return series === undefined ? [] : [`${namespace}/${series}`];
+  },
+} as const;
+
 /** Finds workloads by namespace. */
 export const namespaceIndex = {
   namespace: ({ metadata }: KubeObject): readonly string[] => [metadata.namespace ?? ''],

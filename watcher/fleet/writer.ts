@@ -38,14 +38,17 @@ export type FleetStep<Status> = Intention | { readonly kind: 'writeStatus'; read
 export interface FleetEvents {
   created(pod: string): EventText;
   createFailed(pod: string, why: string): EventText;
-  claimCreateFailed(claim: string, why: string): EventText;
+  /** Absent: nothing is said of PVCs that were created. */
+  claimCreated?(claim: string, pod: string): EventText;
+  claimCreateFailed(claim: string, why: string, pod: string): EventText;
   deleted(pod: string): EventText;
   deleteFailed(pod: string, why: string): EventText;
   claimDeleteFailed(claim: string, why: string): EventText;
   claimUpdateFailed(claim: string, why: string): EventText;
   updatedInPlace(pod: string, revision: string): EventText;
   updateInPlaceFailed(pod: string, revision: string, why: string): EventText;
-  recreated(pod: string, revision: string): EventText;
+  /** Undefined: its deletion says enough. */
+  recreated(pod: string, revision: string): EventText | undefined;
   recreateFailed(pod: string, revision: string, why: string): EventText;
   pullJobCreated(job: string, image: string): EventText;
   pullJobCreateFailed(job: string, why: string): EventText;
@@ -83,6 +86,7 @@ export function togetherOf({ kind }: FleetStep<unknown>): Together {
     case 'writePod':
     case 'updatePod':
     case 'recreatePod':
+    case 'createClaim':
     case 'deleteClaim':
     case 'writeClaim':
     case 'deleteRevision':
@@ -102,6 +106,8 @@ export function retryKeyOf(step: FleetStep<unknown>): string {
     case 'updatePod':
     case 'recreatePod':
       return `${step.kind} ${step.pod.uid}`;
+    case 'createClaim':
+      return `${step.kind} ${step.name}`;
     case 'deleteClaim':
     case 'writeClaim':
       return `${step.kind} ${step.claim.uid}`;
@@ -184,6 +190,8 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
           () => events.recreated(step.pod.name, step.revision),
           (why) => events.recreateFailed(step.pod.name, step.revision, why),
         );
+      case 'createClaim':
+        return this.#createClaim(owner, step.body, step.podName);
       case 'deleteClaim':
         return this.#told(
           owner,
@@ -254,17 +262,11 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
 
   /** CS-46, CS-70: the PVCs come first, since the pod cannot start without them. */
   async #createPod(owner: Owner, step: Extract<Intention, { kind: 'createPod' }>): Promise<Seen> {
-    const { kube, caches, events } = this.#options;
+    const { caches, events } = this.#options;
     const seen: Seen[] = [];
     for (const claim of step.claims) {
-      try {
-        const { metadata } = await kube.create<KubeObject>(kubeResource.persistentVolumeClaims, claim);
-        seen.push((signal) => caches.claims.seen(metadata.uid, metadata.resourceVersion, signal));
-      } catch (error) {
-        if (isTaken(error)) continue;
-        void this.#say(owner, events.claimCreateFailed(nameIn(claim), messageOf(error)));
-        throw error;
-      }
+      const created = await this.#createClaim(owner, claim, step.name);
+      if (created) seen.push(created);
     }
     const pod = await this.#told(
       owner,
@@ -275,6 +277,21 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
     const { uid, resourceVersion } = pod.metadata;
     seen.push((signal) => caches.pods.seen(uid, resourceVersion, signal));
     return all(seen);
+  }
+
+  /** Undefined: there is one of this name, which the pod uses. */
+  async #createClaim(owner: Owner, claim: JsonObject, pod: string): Promise<Seen | undefined> {
+    const { kube, caches, events } = this.#options;
+    try {
+      const { metadata } = await kube.create<KubeObject>(kubeResource.persistentVolumeClaims, claim);
+      const told = events.claimCreated?.(nameIn(claim), pod);
+      if (told) void this.#say(owner, told);
+      return (signal) => caches.claims.seen(metadata.uid, metadata.resourceVersion, signal);
+    } catch (error) {
+      if (isTaken(error)) return undefined;
+      void this.#say(owner, events.claimCreateFailed(nameIn(claim), messageOf(error), pod));
+      throw error;
+    }
   }
 
   /** A creation that was thought lost may have arrived meanwhile: the pod has this name then. */

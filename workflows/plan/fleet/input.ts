@@ -30,7 +30,14 @@ export interface FleetFailures {
 }
 
 /** The parts of a pod's PVC that are read. */
-export type VolumeClaim = Pick<KubeObject, 'metadata'>;
+export interface VolumeClaim extends Pick<KubeObject, 'metadata'> {
+  readonly spec?: {
+    readonly accessModes?: readonly string[];
+    readonly storageClassName?: string;
+    readonly resources?: { readonly requests?: { readonly storage?: string } };
+  };
+  readonly status?: { readonly capacity?: { readonly storage?: string } };
+}
 
 /**
  * The input of the planner of every kind: a workload with everything that belongs to it. `fleetInput` creates it, for
@@ -42,7 +49,7 @@ export interface FleetInput<Owner> {
   readonly pods: readonly Pod[];
   /** Pods of the namespace without a controller, for kinds that adopt pods. Absent: none is adopted. */
   readonly orphans?: readonly Pod[];
-  /** Every PVC that the owner controls. */
+  /** Every PVC that may be one of its pods': the planner decides which are. */
   readonly claims: readonly VolumeClaim[];
   /** UIDs of PVCs whose pod was deleted and which have to be deleted with it. Absent: none. */
   readonly owedClaims?: ReadonlySet<string>;
@@ -92,19 +99,18 @@ export interface FleetInput<Owner> {
 export interface FoundOfFleet
   extends Pick<FleetInput<unknown>, 'pods' | 'orphans' | 'claims' | 'revisions' | 'pullJobs' | 'nodeImages'> {}
 
-/** The input of the planners: the found objects that the owner controls. */
+/** The input of the planners: of the found objects those that the owner controls, and PVCs that may be its pods'. */
 export function fleetInput<Owner extends KubeObject>(
   owner: Owner,
   found: FoundOfFleet,
   facts: Omit<FleetInput<Owner>, 'owner' | keyof FoundOfFleet>,
 ): FleetInput<Owner> {
-  const isOwn = (object: VolumeClaim) => isControlledBy(owner, object);
+  const isOwn = (object: Pick<KubeObject, 'metadata'>) => isControlledBy(owner, object);
   return {
     ...facts,
     ...found,
     owner,
     pods: found.pods.filter(isOwn),
-    claims: found.claims.filter(isOwn),
     ...(found.pullJobs && { pullJobs: found.pullJobs.filter(isOwn) }),
   };
 }

@@ -10,7 +10,7 @@ import type { JsonObject } from '../../../api/base/json.ts';
 import type { Resource } from '../../../api/core/meta.ts';
 import type { RevisionScheme } from '../../../api/fleet/revision.ts';
 import type { Rule, Wait } from '../decision.ts';
-import type { FleetInput } from './input.ts';
+import type { FleetInput, VolumeClaim } from './input.ts';
 import type { FleetPod, Membership } from './pods.ts';
 import type { RefreshPlan } from './refresh.ts';
 import type { FleetScene, UpdateStrategy } from './scene.ts';
@@ -71,6 +71,8 @@ export interface FleetPlanner<
   readonly rules: readonly Rule<Situation<Scene, Scale, Demand>>[];
   /** Which pods are its members. */
   membership(input: Pick<Input, 'owner'>): Membership;
+  /** Whether the PVC is one of its pods'. Absent: where the workload is its controller. */
+  ownsClaim?(owner: Owner, claim: VolumeClaim): boolean;
   strategy(input: Input): UpdateStrategy;
   /** How many pods it wants. */
   replicas(input: Input): number;

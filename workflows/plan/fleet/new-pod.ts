@@ -21,6 +21,10 @@ export interface NewPodOrder {
   readonly suffix: string;
   /** Labels that the kind adds to the pod and to its PVCs. */
   readonly labels: Readonly<Record<string, string>>;
+  /** Labels that the kind adds to the pod alone. Absent: none. */
+  readonly podLabels?: Readonly<Record<string, string>>;
+  /** False: its PVCs outlive the workload, which does not become their controller. Absent: it does. */
+  readonly controlsClaims?: boolean;
   /** What the kind sets in the spec of the pod. Absent: nothing. */
   readonly spec?: JsonObject;
   /** The existing PVCs. */
@@ -55,6 +59,7 @@ export function newPod(order: NewPodOrder): Extract<Intention, { kind: 'createPo
           ...object(metadata.labels),
           ...scheme.podLabels(revision.metadata.name, gates),
           ...order.labels,
+          ...order.podLabels,
           ...state.labels,
         },
         annotations: { ...object(metadata.annotations), ...state.annotations },
@@ -84,15 +89,19 @@ function withVolumes(spec: JsonObject, claims: readonly NewClaim[]): JsonObject 
   return { ...spec, volumes: [...volumes, ...others] };
 }
 
-interface NewClaim {
+export interface NewClaim {
   readonly name: string;
   /** The name by which containers mount it. */
   readonly volume: string;
   readonly body: JsonObject;
 }
 
-/** CS-70: one PVC for each template, always from the newest templates (CS-72). */
-function newClaims({ resource, owner, suffix, labels }: NewPodOrder): readonly NewClaim[] {
+/** What the PVCs of a pod are made of. */
+export type ClaimOrder = Pick<NewPodOrder, 'resource' | 'owner' | 'suffix' | 'labels' | 'controlsClaims'>;
+
+/** CS-70, AS-10: one PVC for each template, always from the newest templates (CS-72). */
+export function newClaims(order: ClaimOrder): readonly NewClaim[] {
+  const { resource, owner, suffix, labels, controlsClaims = true } = order;
   const { name: ownerName, namespace } = owner.metadata;
   return (owner.spec.volumeClaimTemplates ?? []).map((template) => {
     const { metadata, spec } = { metadata: object(template.metadata), spec: object(template.spec) };
@@ -106,7 +115,7 @@ function newClaims({ resource, owner, suffix, labels }: NewPodOrder): readonly N
         ...(namespace !== undefined && { namespace }),
         labels: { ...object(metadata.labels), ...owner.spec.selector.matchLabels, ...labels },
         ...(isJsonObject(metadata.annotations) && { annotations: metadata.annotations }),
-        ownerReferences: [{ ...controllerReference(resource, owner) }],
+        ...(controlsClaims && { ownerReferences: [{ ...controllerReference(resource, owner) }] }),
       },
       spec,
     };

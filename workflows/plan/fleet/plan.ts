@@ -45,9 +45,9 @@ export function planFleet<
   seen: Input,
 ): FleetDecision<Owner['status'] & object, Situation<Scene, Scale, Demand>> {
   const { owner } = seen;
-  const controlled = seen.claims.filter((claim) => isControlledBy(owner, claim));
-  const owed = owedClaims(seen, controlled);
-  const input = { ...seen, claims: controlled.map((claim) => (owed.includes(claim) ? asGoing(claim, seen) : claim)) };
+  const own = seen.claims.filter((claim) => planner.ownsClaim?.(owner, claim) ?? isControlledBy(owner, claim));
+  const owed = owedClaims(seen, own);
+  const input = { ...seen, claims: own.map((claim) => (owed.includes(claim) ? asGoing(claim, seen) : claim)) };
   const members = membersOf(owner, planner.membership(input), input);
   if (members === undefined) return { upkeep: [], disruption: [], standing: { kind: 'working' } }; // CS-15
 

@@ -21,6 +21,8 @@ export interface Membership {
   readonly countsTerminating?: boolean;
   /** Whether a selected pod without a controller is to be adopted. Absent: none is. */
   readonly adopts?: (pod: Pod) => boolean;
+  /** Whether a pod can be a member by its name; one that cannot is released. Absent: every pod can. */
+  readonly fits?: (pod: Pod) => boolean;
 }
 
 /** A pod that counts (CS-10). */
@@ -55,7 +57,7 @@ export interface AlikePods {
 export interface Members {
   /** The pods that count, in the order given. */
   readonly counted: readonly FleetPod[];
-  /** Active pods that it controls and that its selector no longer selects. */
+  /** Active pods that it controls and that are no longer its members. */
   readonly strays: readonly Pod[];
   /** Pods that it is to become the controller of. */
   readonly adoptable: readonly Pod[];
@@ -64,18 +66,20 @@ export interface Members {
 /** The members of a workload; undefined when its selector is malformed (CS-15). */
 export function membersOf(
   owner: KubeObject,
-  { selector, minReadySeconds, named = new Set(), countsTerminating = false, adopts = () => false }: Membership,
+  { selector, minReadySeconds, named = new Set(), countsTerminating = false, ...rules }: Membership,
   seen: { readonly pods: readonly Pod[]; readonly orphans?: readonly Pod[] | undefined; readonly nowMs: number },
 ): Members | undefined {
-  const matches = labelMatcher(selector);
-  if (matches === undefined) return undefined;
+  const selects = labelMatcher(selector);
+  if (selects === undefined) return undefined;
+  const { adopts = () => false, fits = () => true } = rules;
+  const isMember = (pod: Pod) => selects(pod.metadata.labels) && fits(pod);
   const controlled = seen.pods.filter((pod) => isControlledBy(owner, pod));
   const present = countsTerminating ? controlled : controlled.filter(isActive);
   const facts = { named, minReadyMs: minReadySeconds * 1000, nowMs: seen.nowMs };
   return {
-    counted: present.filter(({ metadata }) => matches(metadata.labels)).map((pod) => fleetPod(pod, facts)),
-    strays: present.filter((pod) => isActive(pod) && !matches(pod.metadata.labels)),
-    adoptable: (seen.orphans ?? []).filter((pod) => isActive(pod) && matches(pod.metadata.labels) && adopts(pod)),
+    counted: present.filter(isMember).map((pod) => fleetPod(pod, facts)),
+    strays: present.filter((pod) => isActive(pod) && !isMember(pod)),
+    adoptable: (seen.orphans ?? []).filter((pod) => isActive(pod) && isMember(pod) && adopts(pod)),
   };
 }
 

@@ -53,6 +53,8 @@ export type Intention =
       readonly revision: string;
       readonly writes: readonly PodWrite[];
     }
+  /** A PVC that a pod lacks; an existing one is used. */
+  | { readonly kind: 'createClaim'; readonly name: string; readonly body: JsonObject; readonly podName: string }
   /** `ofDeletedPod`: whatever has been written to it since it was read. */
   | { readonly kind: 'deleteClaim'; readonly claim: AsSeen; readonly ofDeletedPod?: true }
   | { readonly kind: 'writeClaim'; readonly claim: AsSeen; readonly patch: JsonObject }

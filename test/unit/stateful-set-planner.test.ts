@@ -1,0 +1,422 @@
+import { describe, expect, it, test } from '@jest/globals';
+import type { KubeObject } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
+import { type ControllerRevision, newRevision } from '../../api/fleet/revision.ts';
+import type { StatefulSet, StatefulSetSpec } from '../../api/stateful-set/types.ts';
+import type { FleetInput, VolumeClaim } from '../../workflows/plan/fleet/input.ts';
+import { everyPod } from '../../workflows/plan/fleet/permit.ts';
+import { statefulSetWorkloads } from '../../workflows/plan/stateful-set/planner.ts';
+import { statefulSetRevisions } from '../../workflows/plan/stateful-set/revisions.ts';
+import { aPod } from '../support/objects/pod.ts';
+import { recorded } from '../support/recorded.ts';
+
+const selector = { matchLabels: { app: 'web' } };
+const template = (image: string) => ({
+  metadata: { labels: selector.matchLabels },
+  spec: { containers: [{ name: 'main', image }] },
+});
+const [uid, now] = ['set-uid', '2026-01-01T00:10:00Z'];
+const data = {
+  metadata: { name: 'data' },
+  spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+};
+
+type RollingUpdate = NonNullable<NonNullable<StatefulSetSpec['updateStrategy']>['rollingUpdate']>;
+
+function set(spec: Partial<StatefulSetSpec> = {}, rollingUpdate: RollingUpdate = {}, image = 'app:2'): StatefulSet {
+  return {
+    apiVersion: 'apps.kruise.io/v1beta1',
+    kind: 'StatefulSet',
+    metadata: { namespace: 'shop', name: 'web', uid, resourceVersion: '1', creationTimestamp: '', generation: 1 },
+    spec: {
+      ...{ replicas: 3, selector, template: template(image), serviceName: 'web', podManagementPolicy: 'Parallel' },
+      updateStrategy: { type: 'RollingUpdate', rollingUpdate },
+      ...spec,
+    },
+  };
+}
+
+function revision(image: string, number: number): ControllerRevision {
+  const made = newRevision(statefulSetRevisions.ownerOf(set({}, {}, image)), number);
+  const { name } = made.metadata;
+  return { ...made, metadata: { ...made.metadata, uid: name, resourceVersion: '1', creationTimestamp: '' } };
+}
+
+const [old, fresh] = [revision('app:1', 1), revision('app:2', 2)];
+
+interface PodState {
+  readonly of?: ControllerRevision;
+  readonly going?: boolean;
+  readonly ready?: boolean;
+  readonly phase?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+function pod(ordinal: number, { of = old, going, ready = true, phase = 'Running', labels }: PodState = {}): Pod {
+  const name = `web-${ordinal}`;
+  const types = ['InPlaceUpdateReady', 'KruisePodReady', 'ContainersReady', 'Ready'];
+  const owner = { apiVersion: 'apps.kruise.io/v1beta1', kind: 'StatefulSet', name: 'web', uid, controller: true };
+  return aPod({
+    metadata: {
+      name,
+      uid: `${name}-uid`,
+      labels: {
+        ...{ app: 'web', 'controller-revision-hash': of.metadata.name },
+        ...{ 'statefulset.kubernetes.io/pod-name': name, 'lifecycle.apps.kruise.io/state': 'Normal', ...labels },
+      },
+      ownerReferences: [owner],
+      ...(going && { deletionTimestamp: now }),
+    },
+    spec: {
+      nodeName: 'node-1',
+      readinessGates: types.slice(0, 2).map((conditionType) => ({ conditionType })),
+      containers: [{ name: 'main', image: of === old ? 'app:1' : 'app:2' }],
+    },
+    status: {
+      phase,
+      conditions: types.map((type) => ({ type, status: !ready && type === 'Ready' ? 'False' : 'True' })),
+    },
+  });
+}
+
+const pods = (count: number, state?: PodState) => Array.from({ length: count }, (_, ordinal) => pod(ordinal, state));
+
+function claim(ordinal: number, metadata: Partial<VolumeClaim['metadata']> = {}): VolumeClaim {
+  const name = `data-web-${ordinal}`;
+  return {
+    metadata: { namespace: 'shop', name, uid: `${name}-uid`, resourceVersion: '1', creationTimestamp: '', ...metadata },
+    spec: data.spec,
+    status: { capacity: { storage: '1Gi' } },
+  };
+}
+
+const permit = { revision: fresh.metadata.name, paused: false, skip: [], batch: everyPod };
+
+function plan(owner: StatefulSet, of: readonly Pod[], more: Partial<FleetInput<StatefulSet>> = {}) {
+  const counts = { replicas: 0, readyReplicas: 0, availableReplicas: 0, currentReplicas: 0, updatedReplicas: 0 };
+  return statefulSetWorkloads.plan({
+    owner: { ...owner, status: { ...counts, currentRevision: old.metadata.name } },
+    ...{ pods: of, claims: [], revisions: [old, fresh], gates: parseFeatureGates() },
+    ...{ hasResizeSubresource: true, nowMs: Date.parse(now), isSpent: () => false },
+    ...more,
+  });
+}
+
+type Plan = ReturnType<typeof plan>;
+const created = ({ upkeep }: Plan) => upkeep.flatMap((step) => (step.kind === 'createPod' ? [step.name] : []));
+const deleted = ({ upkeep }: Plan) => upkeep.flatMap((step) => (step.kind === 'deletePod' ? [step.pod.name] : []));
+const begun = ({ disruption }: Plan) => disruption.flatMap((step) => ('pod' in step ? [step.pod.name] : []));
+const reason = ({ status }: Plan) => status?.waitingFor?.reason;
+const ordered = { podManagementPolicy: 'OrderedReady' } as const;
+const specified = { 'apps.kruise.io/specified-delete': 'true' };
+
+describe('creating and keeping', () => {
+  it('AS-10, AS-15: gives a pod its name, host name, subdomain, labels and PVCs, which nobody owns yet', () => {
+    const { upkeep } = plan(set({ replicas: 1, volumeClaimTemplates: [data] }), []);
+    expect(upkeep).toMatchObject([
+      {
+        kind: 'createPod',
+        name: 'web-0',
+        claims: [{ metadata: { name: 'data-web-0', labels: { app: 'web' } } }],
+        pod: {
+          metadata: {
+            generateName: 'web-',
+            labels: {
+              'statefulset.kubernetes.io/pod-name': 'web-0',
+              'apps.kubernetes.io/pod-index': '0',
+              'controller-revision-hash': fresh.metadata.name,
+            },
+            ownerReferences: [{ apiVersion: 'apps.kruise.io/v1beta1', kind: 'StatefulSet', controller: true }],
+          },
+          spec: {
+            ...{ hostname: 'web-0', subdomain: 'web' },
+            volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data-web-0' } }],
+          },
+        },
+      },
+    ]);
+    expect(JSON.stringify(upkeep[0] && 'claims' in upkeep[0] && upkeep[0].claims)).not.toContain('ownerReferences');
+  });
+
+  it('AS-13: a reserved ordinal is given up, and the next free one is used', () => {
+    const moved = plan(set({ reserveOrdinals: [1] }, {}, 'app:1'), pods(3));
+    expect([created(moved), deleted(moved)]).toEqual([['web-3'], ['web-1']]);
+    const lowered = plan(set({ reserveOrdinals: [1], replicas: 2 }, {}, 'app:1'), pods(3));
+    expect([created(lowered), deleted(lowered)]).toEqual([[], ['web-1']]);
+  });
+
+  it('AS-30, AS-36: deletes what has ended, whatever the budget, and not twice', () => {
+    const limited = set({ scaleStrategy: { maxUnavailable: 1 } });
+    const first = pod(0, { ready: false });
+    expect(deleted(plan(limited, [first, pod(1, { phase: 'Failed' }), pod(2)]))).toEqual(['web-1']);
+    expect(deleted(plan(limited, [first, pod(1, { phase: 'Succeeded', going: true }), pod(2)]))).toEqual([]);
+  });
+
+  it.each([
+    ['terminating', { deletionTimestamp: now }, 'Retain', 'ClaimTerminating'],
+    [
+      'of an earlier pod',
+      { ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'web-1', uid: 'x' }] },
+      'Delete',
+      'ClaimOfEarlierPod',
+    ],
+  ] as const)('AS-31: creates no pod while its PVC is %s, and says so', (_, metadata, whenScaled, expected) => {
+    const owner = set({ volumeClaimTemplates: [data], persistentVolumeClaimRetentionPolicy: { whenScaled } });
+    const result = plan(owner, [pod(0), pod(2)], { claims: [claim(0), claim(1, metadata), claim(2)] });
+    expect([created(result), reason(result)]).toEqual([[], expected]);
+    expect(result.status?.waitingFor?.blockedBy).toEqual(['persistentvolumeclaim/data-web-1']);
+  });
+
+  it('AS-32: creates the missing PVCs of a pending pod', () => {
+    const { upkeep } = plan(set({ replicas: 1, volumeClaimTemplates: [data] }), [
+      pod(0, { phase: 'Pending', ready: false }),
+    ]);
+    expect(upkeep).toContainEqual(
+      expect.objectContaining({ kind: 'createClaim', name: 'data-web-0', podName: 'web-0' }),
+    );
+  });
+
+  it('AS-33: does not create the pod of an ordinal whose pod is being deleted', () => {
+    const result = plan(set(), [pod(0), pod(1, { going: true }), pod(2)]);
+    expect([created(result), reason(result)]).toEqual([[], 'PodTerminating']);
+  });
+
+  it('AS-34, AS-34a: in order, nothing is done beyond a pod that is not available', () => {
+    expect(created(plan(set(ordered), []))).toEqual(['web-0']);
+    const broken = [pod(0), pod(1, { ready: false })];
+    const result = plan(set(ordered), broken, { permit });
+    expect([created(result), begun(result), reason(result)]).toEqual([[], [], 'OrdinalNotAvailable']);
+    expect(result.status?.waitingFor?.blockedBy).toEqual(['pod/web-1']);
+    expect(deleted(plan(set({ ...ordered, replicas: 1 }), [pod(0, { ready: false }), pod(1)]))).toEqual([]);
+    expect(begun(plan(set(ordered), [...pods(2), pod(2, { ready: false })], { permit }))).toEqual([]);
+  });
+
+  it('AS-34a: in order, a missing pod below one that is not available is created', () => {
+    expect(created(plan(set(ordered), [pod(0), pod(2, { ready: false })]))).toEqual(['web-1']);
+  });
+
+  it('AS-35, AS-35a: side by side, as many are created as may be unavailable', () => {
+    const grown = set({ replicas: 10, scaleStrategy: { maxUnavailable: 2 } });
+    expect(created(plan(grown, pods(3)))).toEqual(['web-3', 'web-4']);
+    const result = plan(grown, [...pods(3), pod(3, { ready: false }), pod(4, { ready: false })]);
+    expect([created(result), reason(result)]).toEqual([[], 'ScaleLimited']);
+    expect(created(plan(grown, [...pods(4), pod(4, { ready: false })]))).toEqual(['web-5']);
+  });
+
+  it('AS-37: side by side, a stuck pod holds up no other', () => {
+    expect(created(plan(set({ replicas: 4 }), [pod(0, { going: true }), pod(1, { ready: false })]))).toEqual([
+      'web-2',
+      'web-3',
+    ]);
+  });
+
+  it('creates a bounded number of pods in a pass, however many are wanted', () => {
+    expect(created(plan(set({ replicas: 2 ** 31 - 1 }), [pod(2_000_000_000)]))).toHaveLength(64);
+  });
+});
+
+describe('scaling in', () => {
+  it('AS-40: in order, one at a time from the highest ordinal, and not while a replica is unavailable', () => {
+    expect(deleted(plan(set({ ...ordered, replicas: 1 }), pods(3)))).toEqual(['web-2']);
+    expect(deleted(plan(set({ ...ordered, replicas: 1 }), [pod(0), pod(1), pod(2, { going: true })]))).toEqual([]);
+    // the first unhealthy pod may go
+    expect(deleted(plan(set({ ...ordered, replicas: 1 }), [pod(0), pod(1), pod(2, { ready: false })]))).toEqual([
+      'web-2',
+    ]);
+  });
+
+  it('AS-40a: in order, of pods that are all unready none is deleted', () => {
+    const result = plan(set({ ...ordered, replicas: 0 }), pods(3, { ready: false }));
+    expect([deleted(result), reason(result)]).toEqual([[], 'OrdinalNotAvailable']);
+    expect(result.status?.waitingFor?.blockedBy).toEqual(['pod/web-2']);
+  });
+
+  it('AS-41: side by side, all at once', () => {
+    expect(deleted(plan(set({ replicas: 1 }), pods(4)))).toEqual(['web-3', 'web-2', 'web-1']);
+  });
+
+  it('AS-42: honours the hook before deletion', () => {
+    const hook = { preDelete: { labelsHandler: { hold: 'yes' } } };
+    const result = plan(set({ replicas: 1, lifecycle: hook }), [pod(0), pod(1, { labels: { hold: 'yes' } })]);
+    expect(deleted(result)).toEqual([]);
+    expect(result.upkeep).toContainEqual(expect.objectContaining({ kind: 'writePod', why: 'prepareDelete' }));
+  });
+});
+
+describe('updating', () => {
+  const inPlace = { podUpdatePolicy: 'InPlaceIfPossible' } as const;
+
+  it('AS-50, AS-52: the lowest wanted ordinals stay old, reserved ones do not count', () => {
+    const gates = parseFeatureGates('StatefulSetStartOrdinal=true');
+    const owner = set(
+      { ordinals: { start: 2 }, reserveOrdinals: [3] },
+      { ...inPlace, partition: 2, maxUnavailable: 3 },
+    );
+    expect(begun(plan(owner, [pod(2), pod(4), pod(5)], { permit, gates }))).toEqual(['web-5']);
+    expect(begun(plan(set({}, { ...inPlace, partition: 3 }), pods(3), { permit }))).toEqual([]);
+  });
+
+  it('AS-51: a new pod below the partition is of the current revision', () => {
+    const { upkeep } = plan(set({}, { partition: 1 }), []);
+    const revisions = upkeep.flatMap((step) =>
+      step.kind === 'createPod'
+        ? [(step.pod.metadata as unknown as Pod['metadata']).labels?.['controller-revision-hash']]
+        : [],
+    );
+    expect(revisions).toEqual([old, fresh, fresh].map(({ metadata }) => metadata.name));
+  });
+
+  it('AS-60, AS-62, AS-64: from the highest ordinal down, within the budget', () => {
+    const owner = (maxUnavailable: number | string) => set({ replicas: 5 }, { ...inPlace, maxUnavailable });
+    expect(begun(plan(owner(3), pods(5), { permit }))).toEqual(['web-4', 'web-3', 'web-2']);
+    expect(begun(plan(owner('30%'), pods(5), { permit }))).toEqual(['web-4']);
+    // the walk ends at the first pod that has no room, even if later ones are unavailable
+    const sick = [pod(0), pod(1, { ready: false }), pod(2), pod(3, { ready: false }), pod(4)];
+    const result = plan(owner(1), sick, { permit });
+    expect([begun(result), reason(result)]).toEqual([[], 'BudgetSpent']);
+  });
+
+  it('AS-61: missing pods count as unavailable, condemned ones do not', () => {
+    const owner = set({ volumeClaimTemplates: [data] }, { ...inPlace, maxUnavailable: 1 });
+    const claims = [claim(0), claim(1, { deletionTimestamp: now }), claim(2)];
+    expect(begun(plan(owner, [pod(0), pod(2)], { permit, claims }))).toEqual([]);
+    const going = [...pods(3), pod(3, { going: true })];
+    expect(begun(plan(owner, going, { permit, claims: [0, 1, 2].map((ordinal) => claim(ordinal)) }))).toEqual([
+      'web-2',
+    ]);
+  });
+
+  it('AS-62: pods that are unavailable already are updated beyond the budget', () => {
+    expect(begun(plan(set({}, { ...inPlace, maxUnavailable: 1 }), pods(3, { ready: false }), { permit }))).toEqual([
+      ...['web-2', 'web-1', 'web-0'],
+    ]);
+  });
+
+  it('AS-63: a pod that cannot be updated in place is labelled, and then deleted', () => {
+    const owner = set({}, { podUpdatePolicy: 'ReCreate' });
+    expect(plan(owner, pods(3), { permit }).disruption).toMatchObject([
+      { kind: 'recreatePod', pod: { name: 'web-2' } },
+    ]);
+    expect(deleted(plan(owner, [...pods(2), pod(2, { labels: specified })]))).toEqual(['web-2']);
+  });
+
+  it('AS-53, AS-54: without order, by priority, and terminating pods use up slots', () => {
+    const orderPriority = [{ orderedKey: 'rank' }];
+    const unordered = { ...inPlace, maxUnavailable: 1, unorderedUpdate: { priorityStrategy: { orderPriority } } };
+    const ranked = [
+      pod(0, { labels: { rank: 'a-9' } }),
+      pod(1, { labels: { rank: 'a-10' } }),
+      pod(2, { labels: { rank: '5' } }),
+    ];
+    expect(begun(plan(set({}, unordered), ranked, { permit }))).toEqual(['web-1']);
+    const partitioned = set({}, { ...unordered, partition: 2, maxUnavailable: 3 });
+    expect(begun(plan(partitioned, [pod(0), pod(1, { going: true }), pod(2)], { permit }))).toEqual([]);
+  });
+
+  it('AS-56: with OnDelete nothing is updated, and labels for deletion are ignored', () => {
+    const owner = set({ updateStrategy: { type: 'OnDelete' } });
+    const result = plan(owner, [pod(0), pod(1), pod(2, { labels: specified })], { permit });
+    expect([begun(result), deleted(result), reason(result)]).toEqual([[], [], 'OnDelete']);
+    const { upkeep } = plan(owner, pods(2));
+    expect(upkeep).toMatchObject([
+      { kind: 'createPod', pod: { metadata: { labels: { 'controller-revision-hash': fresh.metadata.name } } } },
+    ]);
+  });
+
+  it('AS-57: while paused no pod is updated or deleted by label, and missing ones are created', () => {
+    const owner = set({}, { paused: true });
+    const result = plan(owner, [pod(0), pod(1, { labels: specified })], { permit });
+    expect([begun(result), deleted(result), created(result)]).toEqual([[], [], ['web-2']]);
+  });
+
+  it('AS-70: labelled pods are deleted from the highest ordinal, as far as the budget goes', () => {
+    const owner = set({}, { maxUnavailable: 1, partition: 3 });
+    const labelled = pods(3, { labels: specified });
+    expect(deleted(plan(owner, labelled))).toEqual(['web-2']);
+    const sick = [pod(0, { labels: specified, ready: false }), pod(1, { labels: specified }), pod(2)];
+    const result = plan(owner, sick);
+    expect([deleted(result), reason(result)]).toEqual([['web-0'], 'BudgetSpent']);
+  });
+});
+
+describe('PVCs', () => {
+  const ofSet = { apiVersion: 'apps.kruise.io/v1beta1', kind: 'StatefulSet', name: 'web', uid };
+  const ofPod = { apiVersion: 'v1', kind: 'Pod', name: 'web-1', uid: 'web-1-uid' };
+
+  test.each([
+    ['Retain', 'Retain', [], []],
+    ['Delete', 'Retain', [ofSet], [ofSet]],
+    ['Retain', 'Delete', [], [ofPod]],
+    ['Delete', 'Delete', [ofSet], [ofPod]],
+  ] as const)('AS-80, AS-81: whenDeleted %s, whenScaled %s', (whenDeleted, whenScaled, wanted, condemned) => {
+    const policy = { whenDeleted, whenScaled };
+    const owner = set({ replicas: 1, volumeClaimTemplates: [data], persistentVolumeClaimRetentionPolicy: policy });
+    const result = plan(owner, pods(2), { claims: [claim(0), claim(1)] });
+    const owners = new Map(
+      result.upkeep.flatMap((step) =>
+        step.kind === 'writeClaim'
+          ? [[step.claim.name, (step.patch.metadata as { ownerReferences: unknown }).ownerReferences]]
+          : [],
+      ),
+    );
+    expect([owners.get('data-web-0') ?? [], owners.get('data-web-1') ?? []]).toEqual([wanted, condemned]);
+    // the reference of a pod comes before its deletion
+    expect(deleted(result)).toEqual(owners.has('data-web-1') ? [] : ['web-1']);
+  });
+
+  it('AS-81, AS-83: a wanted ordinal drops the reference of its pod, and references of others stay', () => {
+    const other = { apiVersion: 'v1', kind: 'ConfigMap', name: 'mine', uid: 'other' };
+    const claims = [claim(0, { ownerReferences: [other, { ...ofPod, name: 'web-0', uid: 'web-0-uid' }] })];
+    const { upkeep } = plan(set({ replicas: 1, volumeClaimTemplates: [data] }), pods(1), { claims });
+    expect(upkeep).toMatchObject([{ kind: 'writeClaim', patch: { metadata: { ownerReferences: [other] } } }]);
+  });
+
+  it('AS-84: without the gate nothing is changed', () => {
+    const owner = set({
+      replicas: 1,
+      volumeClaimTemplates: [data],
+      persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Delete' },
+    });
+    const gates = parseFeatureGates('StatefulSetAutoDeletePVC=false');
+    expect(plan(owner, pods(1), { claims: [claim(0)], gates }).upkeep).toEqual([]);
+  });
+});
+
+describe('status', () => {
+  it('AS-5: the current revision moves when all wanted pods are updated and ready', () => {
+    const current = (of: readonly Pod[], owner = set()) => plan(owner, of).status?.currentRevision;
+    expect(current(pods(3, { of: fresh }))).toBe(fresh.metadata.name);
+    expect(current(pods(2, { of: fresh }))).toBe(old.metadata.name);
+    expect(current([...pods(2, { of: fresh }), pod(2, { of: fresh, ready: false })])).toBe(old.metadata.name);
+    expect(current(pods(3, { of: fresh }), set({ updateStrategy: { type: 'OnDelete' } }))).toBe(old.metadata.name);
+  });
+
+  it('counts pods that are being deleted as ready, but not as updated', () => {
+    const { status } = plan(set(), [pod(0), pod(1, { of: fresh }), pod(2, { of: fresh, going: true })]);
+    expect(status).toMatchObject({
+      replicas: 3,
+      readyReplicas: 3,
+      availableReplicas: 3,
+      currentReplicas: 1,
+      updatedReplicas: 1,
+    });
+    expect(status).toMatchObject({ updatedReadyReplicas: 2, updatedAvailableReplicas: 2 });
+  });
+});
+
+describe('a StatefulSet of OpenKruise', () => {
+  it('AS-22: has the revisions that OpenKruise gave it, and nothing is written to it but what it waits for', () => {
+    const owner = recorded<StatefulSet>('statefulset-1-created-v1beta1');
+    const found = {
+      pods: recorded<readonly Pod[]>('statefulset-1-created-pods'),
+      claims: recorded<readonly KubeObject[]>('statefulset-1-created-pvcs'),
+      revisions: recorded<readonly ControllerRevision[]>('statefulset-1-created-revisions'),
+    };
+    const result = statefulSetWorkloads.plan({
+      ...{ owner, ...found, gates: parseFeatureGates(), hasResizeSubresource: true },
+      ...{ nowMs: Date.parse('2026-11-22T20:00:00Z'), isSpent: () => false },
+    });
+    expect([result.upkeep, result.disruption, result.status]).toEqual([[], [], undefined]);
+  });
+});

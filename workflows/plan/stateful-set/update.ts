@@ -1,0 +1,56 @@
+/** Which pods of a StatefulSet are to be updated, in which order, and within which budget (AS-50 to AS-62). */
+import { byPriority } from '../fleet/order.ts';
+import type { FleetPod } from '../fleet/pods.ts';
+import { isAtGoal, skippedPods } from '../fleet/scene.ts';
+import { isDrained, isHeld, type UpdateDemand, type UpdateLine, underWayFirst } from '../fleet/update.ts';
+import { placeOf, type StatefulSetScene, unavailableReplicas } from './scene.ts';
+
+/** The pods that are to be updated, with those that are where they are to go. */
+export interface StatefulSetDemand extends UpdateDemand {
+  /** In the order of the update. */
+  readonly candidates: readonly FleetPod[];
+}
+
+export function updateDemand(scene: StatefulSetScene): StatefulSetDemand {
+  const candidates = candidatesOf(scene);
+  const old = new Set(candidates.filter((pod) => !isAtGoal(scene, pod)));
+  return { candidates, left: old.size, keeps: scene.partition, concerns: (pod) => old.has(pod) };
+}
+
+function candidatesOf(scene: StatefulSetScene): readonly FleetPod[] {
+  const { replicaPods, partition, replicas, rollingUpdate, input } = scene;
+  const falling = replicaPods.map(({ pod }) => pod).toReversed();
+  const { unorderedUpdate } = rollingUpdate;
+  if (unorderedUpdate === undefined) return falling.filter((pod) => placeOf(scene, pod) >= partition); // AS-52
+  // AS-53: pods that need nothing any more use up the slots first.
+  const isAhead = (pod: FleetPod) =>
+    pod.isTerminating ||
+    isAtGoal(scene, pod) ||
+    (input.gates.PreparingUpdateAsUpdate && pod.state === 'PreparingUpdate');
+  const others = falling.filter((pod) => !isAhead(pod)).toSorted(byPriority(unorderedUpdate.priorityStrategy)); // AS-54
+  return [...falling.filter(isAhead), ...others].slice(0, Math.max(replicas - partition, 0));
+}
+
+/** AS-61, AS-62: the pods with the budget of maxUnavailable; pods that are unavailable already do not ask for it. */
+export function updateLine(scene: StatefulSetScene, { candidates }: StatefulSetDemand): UpdateLine {
+  const { replicaPods, permit, counted, maxUnavailable, isOrdered, condemned } = scene;
+  const skip = skippedPods(scene);
+  const unavailable = unavailableReplicas(scene);
+  // What is labelled to be deleted counts as gone.
+  let away = unavailable + replicaPods.filter(({ pod }) => pod.isAvailable && pod.isSpecified).length;
+  const isHeldUp = isOrdered && unavailable + condemned.length > 0; // AS-34, AS-40
+  return {
+    pods: candidates
+      .filter((pod) => !isAtGoal(scene, pod) && !pod.isSpecified && !pod.isTerminating && !skip.has(pod.name))
+      .filter(({ state }) => state !== 'PreparingDelete')
+      .toSorted(underWayFirst),
+    room: Math.max((permit?.batch ?? 0) - counted.filter((pod) => isAtGoal(scene, pod)).length, 0),
+    admits(pod) {
+      if (isHeldUp) return isHeld(pod) || isDrained(pod);
+      if (!pod.isAvailable) return true;
+      if (away >= maxUnavailable) return false;
+      away++;
+      return true;
+    },
+  };
+}
