@@ -1,20 +1,16 @@
 // The defaults that admission writes into CloneSets: OpenKruise's, where users and their tools expect to see them.
 
 import { fillAbsent, fillEmptyText } from '../base/fill.ts';
-import { isJsonList, isJsonObject, type Json, type JsonObject, objectOr, sameJson } from '../base/json.ts';
-import { canonicalTemplate, withClaimDefaults, withTemplateDefaults } from '../core/pod-template.ts';
-import type { FeatureGates } from '../feature-gates.ts';
+import { isJsonObject, type Json, type JsonObject, objectOr } from '../base/json.ts';
+import { defaultTemplates, type TemplateGates } from '../fleet/template-defaults.ts';
 import { type CloneSetVersion, cloneSetDefault, cloneSetVersion } from './types.ts';
-
-/** The gates that affect defaults. */
-export type DefaultingGates = Pick<FeatureGates, 'TemplateNoDefaults' | 'DefaultHostNetworkHostPortsInPodTemplates'>;
 
 /**
  * A CloneSet with its defaults, in the version of the request (CS §2). `before` is the stored object, absent for a new
  * one: an unchanged template is not defaulted again, so that new defaults never update pods. Fields of the wrong shape
  * are left unchanged.
  */
-export function defaultCloneSet(object: JsonObject, gates: DefaultingGates, before?: JsonObject): JsonObject {
+export function defaultCloneSet(object: JsonObject, gates: TemplateGates, before?: JsonObject): JsonObject {
   const { spec } = object;
   if (!isJsonObject(spec)) return object;
   const version = cloneSetVersion(object) ?? 'v1beta1';
@@ -55,24 +51,4 @@ function defaultPace(fields: JsonObject, policy: Json | undefined): JsonObject {
   const isInPlace = policy === 'InPlaceIfPossible' || policy === 'InPlaceOnly';
   const { partition, maxUnavailable, maxSurge } = cloneSetDefault;
   return fillAbsent(fields, { partition, maxUnavailable, maxSurge, ...(isInPlace && { inPlaceUpdateStrategy: {} }) });
-}
-
-function defaultTemplates(spec: JsonObject, gates: DefaultingGates, before: JsonObject): JsonObject {
-  const { template, volumeClaimTemplates: claims } = spec;
-  const hasNewTemplate = isJsonObject(template) && !sameJson(template, before.template);
-  const hasNewClaims = isJsonList(claims) && (hasNewTemplate || !sameJson(claims, before.volumeClaimTemplates));
-  return {
-    ...spec,
-    ...(hasNewTemplate && { template: defaultTemplate(template, gates) }),
-    ...(hasNewClaims && {
-      volumeClaimTemplates: claims.map((claim) =>
-        isJsonObject(claim) && !gates.TemplateNoDefaults ? withClaimDefaults(claim) : claim,
-      ),
-    }),
-  };
-}
-
-function defaultTemplate(template: JsonObject, gates: DefaultingGates): JsonObject {
-  if (gates.TemplateNoDefaults) return canonicalTemplate(template);
-  return withTemplateDefaults(template, { hostNetworkPorts: gates.DefaultHostNetworkHostPortsInPodTemplates });
 }

@@ -1,36 +1,31 @@
 // What admission rejects in CloneSets (CS §6). Checks of the object alone come first; checks that need the cluster are
 // questions and answers here, and admission does the reads.
 
-import { countOf, type IntOrPercent, isInt32, isNegative, parseInt32, parsePercent } from '../base/int-or-percent.ts';
-import {
-  isAbsent,
-  isJsonList,
-  isJsonObject,
-  type Json,
-  type JsonObject,
-  listOr,
-  objectOr,
-  sameJson,
-} from '../base/json.ts';
-import { diffJson } from '../base/json-diff.ts';
-import {
-  describeError,
-  type FieldError,
-  forbidden,
-  invalid,
-  newErrors,
-  notSupported,
-  required,
-} from '../core/field-error.ts';
+import { countOf, isInt32, isNegative, parseInt32 } from '../base/int-or-percent.ts';
+import { isAbsent, isJsonObject, type Json, type JsonObject, listOr, objectOr } from '../base/json.ts';
+import { type FieldError, invalid, newErrors, required } from '../core/field-error.ts';
 import { selectorProblems } from '../core/label-problems.ts';
-import { labelMatcher } from '../core/label-selector.ts';
 import { subdomainProblem } from '../core/label-syntax.ts';
 import type { Pod } from '../core/pod.ts';
 import { prefetchProblems } from '../fleet/pre-download.ts';
+import { claimNames } from '../fleet/template-probe.ts';
+import {
+  countProblems,
+  imagesOnlyProblems,
+  immutableProblems,
+  isCount,
+  isText,
+  listed,
+  oneOfProblems,
+  priorityProblems,
+  replicasProblems,
+  templateProblems,
+} from '../fleet/workload-problems.ts';
 import { cloneSetLimitProblems } from './limits.ts';
 import {
   type CloneSetVersion,
   cloneSetDefault,
+  cloneSets,
   cloneSetVersion,
   noProgressDeadline,
   podUpdatePolicies,
@@ -54,7 +49,7 @@ function problemsOfShape(object: JsonObject): readonly FieldError[] {
     ...prefetchProblems(object),
     ...replicasProblems(spec.replicas),
     ...selectorProblems('spec.selector', spec.selector, 'selects the pods of this CloneSet'),
-    ...templateProblems(spec),
+    ...templateProblems(spec, cloneSets.kind),
     ...podsToDeleteProblems(spec),
     ...updateStrategyProblems(spec, version),
     ...(version === 'v1alpha1' ? progressDeadlineProblems(spec) : []),
@@ -80,7 +75,7 @@ const mutableFields = [
  */
 export function validateCloneSetUpdate(before: JsonObject, after: JsonObject): readonly FieldError[] {
   return [
-    ...immutableProblems(before, after),
+    ...immutableProblems(before, after, mutableFields),
     ...inPlaceOnlyProblems(before, after),
     ...newErrors(problemsOfShape(before), problemsOfShape(after)),
     ...cloneSetLimitProblems(after, before),
@@ -94,53 +89,6 @@ function nameProblems({ metadata }: JsonObject): readonly FieldError[] {
   return problem === undefined ? [] : [invalid('metadata.name', name, problem)];
 }
 
-function replicasProblems(replicas: Json | undefined): readonly FieldError[] {
-  if (isAbsent(replicas)) return [];
-  if (!isInt32(replicas)) return [invalid('spec.replicas', replicas, 'must be a 32-bit integer')];
-  return replicas < 0 ? [invalid('spec.replicas', replicas, 'must not be negative')] : [];
-}
-
-/** Restrictions for templates of CloneSets that pods do not have. Those of all pods are checked by a dry run. */
-function templateProblems({ template, selector }: JsonObject): readonly FieldError[] {
-  const path = 'spec.template';
-  if (isAbsent(template)) return [required(path, 'describes the pods to create')];
-  if (!isJsonObject(template)) return [invalid(path, template, 'must be an object')];
-  const { restartPolicy, activeDeadlineSeconds } = objectOr(template.spec);
-  const labels = objectOr(template.metadata).labels;
-  const isAlways = isAbsent(restartPolicy) || restartPolicy === '' || restartPolicy === 'Always';
-  return [
-    ...(selects(selector, textsOf(labels))
-      ? []
-      : [invalid(`${path}.metadata.labels`, labels ?? {}, 'spec.selector does not match the labels of the template')]),
-    ...(isAlways ? [] : [notSupported(`${path}.spec.restartPolicy`, restartPolicy, ['Always'])]),
-    ...(isAbsent(activeDeadlineSeconds)
-      ? []
-      : [forbidden(`${path}.spec.activeDeadlineSeconds`, 'pods of a CloneSet must not have a deadline')]),
-  ];
-}
-
-/** Whether a valid selector selects these labels; an invalid one is reported elsewhere. */
-function selects(selector: Json | undefined, labels: Readonly<Record<string, string>>): boolean {
-  if (selectorProblems('', selector, '').length > 0) return true;
-  const { matchLabels, matchExpressions } = objectOr(selector);
-  const requirements = listOr(matchExpressions).map(objectOr);
-  const matches = labelMatcher({
-    matchLabels: textsOf(matchLabels),
-    matchExpressions: requirements.map(({ key, operator, values }) => ({
-      key: String(key),
-      operator: String(operator),
-      values: listOr(values).map(String),
-    })),
-  });
-  return matches?.(labels) ?? true;
-}
-
-function textsOf(map: Json | undefined): Readonly<Record<string, string>> {
-  return Object.fromEntries(
-    Object.entries(objectOr(map)).flatMap(([key, value]) => (typeof value === 'string' ? [[key, value]] : [])),
-  );
-}
-
 function podsToDeleteProblems(spec: JsonObject): readonly FieldError[] {
   const names = podsToDelete(spec);
   const seen = new Set<string>();
@@ -148,14 +96,6 @@ function podsToDeleteProblems(spec: JsonObject): readonly FieldError[] {
   if (repeated.size === 0) return [];
   return [invalid(podsToDeletePath, names, `names more than once: ${listed([...repeated])}`)];
 }
-
-/** The first names, and how many more there are. */
-function listed(names: readonly string[]): string {
-  const more = names.length - mostListed;
-  return `${names.slice(0, mostListed).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
-}
-
-const mostListed = 10;
 
 const podsToDeletePath = 'spec.scaleStrategy.podsToDelete';
 
@@ -203,12 +143,6 @@ function updateStrategyProblems(spec: JsonObject, version: CloneSetVersion): rea
   ];
 }
 
-/** An absent or empty value is valid: it means the default. */
-function oneOfProblems(path: string, value: Json | undefined, choices: readonly string[]): readonly FieldError[] {
-  if (isAbsent(value) || value === '' || choices.some((choice) => choice === value)) return [];
-  return [invalid(path, value, `must be ${choices.slice(0, -1).join(', ')} or ${choices.at(-1)}`)];
-}
-
 function paceProblems({ path, fields, policy, replicas }: Pace): readonly FieldError[] {
   const { priorityStrategy, scatterStrategy } = fields;
   const values = {
@@ -245,39 +179,6 @@ function podsOf(value: Json, replicas: number): number | undefined {
   return isCount(value) ? countOf(value, replicas, 'up') : undefined;
 }
 
-function isCount(value: Json): value is IntOrPercent {
-  return isInt32(value) || (typeof value === 'string' && parsePercent(value) !== undefined);
-}
-
-function countProblems(path: string, value: Json): readonly FieldError[] {
-  return isCount(value) ? [] : [invalid(path, value, 'must be an integer or a percentage such as 20%')];
-}
-
-function priorityProblems(path: string, strategy: Json | undefined): readonly FieldError[] {
-  const { weightPriority, orderPriority } = objectOr(strategy);
-  const [weights, orders] = [listOr(weightPriority), listOr(orderPriority)];
-  if (weights.length > 0 && orders.length > 0) {
-    return [required(path, 'weightPriority or orderPriority, but not both')];
-  }
-  const problems = [
-    ...weights.flatMap((term, index) => weightProblems(`weightPriority[${index}]`, objectOr(term))),
-    ...orders.flatMap((term, index) =>
-      isText(objectOr(term).orderedKey) ? [] : [`orderPriority[${index}].orderedKey must not be empty`],
-    ),
-  ];
-  return problems.map((problem) => required(path, problem));
-}
-
-function weightProblems(at: string, { weight, matchSelector }: JsonObject): readonly string[] {
-  const isWeight = isInt32(weight ?? 0) && Number(weight ?? 0) >= 0 && Number(weight ?? 0) <= 100;
-  return [
-    ...(isWeight ? [] : [`${at}.weight must be from 0 to 100`]),
-    ...selectorProblems(`${at}.matchSelector`, matchSelector, 'selects the pods that get the weight').map(
-      describeError,
-    ),
-  ];
-}
-
 function scatterProblems(path: string, strategy: Json | undefined): readonly FieldError[] {
   const terms = listOr(strategy).map(objectOr);
   const firsts = new Map<string, number>();
@@ -288,10 +189,6 @@ function scatterProblems(path: string, strategy: Json | undefined): readonly Fie
     firsts.set(term, first);
     return first === index ? [] : [required(path, `[${index}] is the same as [${first}]`)];
   });
-}
-
-function isText(value: Json | undefined): value is string {
-  return typeof value === 'string' && value !== '';
 }
 
 function preDownloadProblems(path: string, strategy: Json | undefined): readonly FieldError[] {
@@ -316,47 +213,11 @@ function progressDeadlineProblems({ progressDeadlineSeconds: deadline, minReadyS
   return deadline <= least ? [invalid(path, deadline, 'must be more than minReadySeconds')] : [];
 }
 
-function immutableProblems(before: JsonObject, after: JsonObject): readonly FieldError[] {
-  const kept = (object: JsonObject) =>
-    withoutEmpty(
-      Object.fromEntries(
-        Object.entries(objectOr(object.spec)).filter(([field]) => !mutableFields.some((mutable) => mutable === field)),
-      ),
-    );
-  const [had, has] = [objectOr(kept(before)), objectOr(kept(after))];
-  if (sameJson(had, has)) return [];
-  const changed = [...new Set([...Object.keys(had), ...Object.keys(has)])].filter(
-    (field) => !sameJson(had[field], has[field]),
-  );
-  return [forbidden('spec', `${listed(changed)} cannot be changed; only ${mutableFields.join(', ')} can`)];
-}
-
-/** An empty list or object means the same as none. */
-function withoutEmpty(value: Json | undefined): Json | undefined {
-  if (isAbsent(value)) return undefined;
-  if (isJsonList(value)) return value.length === 0 ? undefined : value.map((item) => withoutEmpty(item) ?? null);
-  if (!isJsonObject(value)) return value;
-  const entries = Object.entries(value).flatMap(([key, inner]) => {
-    const kept = withoutEmpty(inner);
-    return kept === undefined ? [] : [[key, kept] as const];
-  });
-  return entries.length === 0 ? undefined : Object.fromEntries(entries);
-}
-
 /** v1alpha1 rejects immediately what v1beta1 accepts and the roll-out then cannot do. */
 function inPlaceOnlyProblems(before: JsonObject, after: JsonObject): readonly FieldError[] {
   const type = objectOr(objectOr(after.spec).updateStrategy).type;
-  if (cloneSetVersion(after) !== 'v1alpha1' || type !== 'InPlaceOnly') return [];
-  const podSpec = (object: JsonObject) => objectOr(objectOr(object.spec).template).spec;
-  const others = diffJson(podSpec(before), podSpec(after)).filter(
-    ({ op, path: [list, , field, ...deeper] }) =>
-      op !== 'replace' || list !== 'containers' || field !== 'image' || deeper.length > 0,
-  );
-  if (others.length === 0) return [];
-  const paths = others.map(({ path }) => ['template', 'spec', ...path].join('.'));
-  return [
-    forbidden('spec', `with InPlaceOnly only images can change, not ${[...new Set(paths)].slice(0, 10).join(', ')}`),
-  ];
+  const isChecked = cloneSetVersion(after) === 'v1alpha1' && type === 'InPlaceOnly';
+  return isChecked ? imagesOnlyProblems(before, after) : [];
 }
 
 // Checks that need the cluster. Admission does the reads; questions and answers are here.
@@ -380,97 +241,6 @@ export function namedPodProblem(set: JsonObject, name: string, pod: Pod | undefi
     return invalid(podsToDeletePath, name, 'the pod does not belong to this CloneSet');
   }
   return undefined;
-}
-
-/** A pod like those of the CloneSet for a dry run, and the mapping of its field paths to those of the CloneSet. */
-export interface TemplateProbe {
-  readonly pod: JsonObject;
-  readonly pathInSet: (field: string) => string;
-}
-
-/**
- * Whether the pods of an update have to be validated again: only when they would change. A template that was accepted
- * once stays valid, whatever a newer API server says.
- */
-export function changesPods(before: JsonObject | undefined, after: JsonObject): boolean {
-  const [had, has] = [objectOr(before?.spec), objectOr(after.spec)];
-  return !sameJson(had.template, has.template) || !sameJson(claimNames(had), claimNames(has));
-}
-
-/**
- * The pod for a dry run in that namespace. References that are valid only in the namespace of the CloneSet, or may be
- * created after it, are left out: ServiceAccount, PriorityClass, RuntimeClass. `probeProblems` checks their names.
- */
-export function templateProbe(set: JsonObject, namespace: string): TemplateProbe {
-  const { template } = objectOr(set.spec);
-  const { labels, annotations } = objectOr(objectOr(template).metadata);
-  const podSpec = objectOr(objectOr(template).spec);
-  const claims = claimNames(objectOr(set.spec));
-  const claimed = new Set(claims);
-  const volumes = listOr(podSpec.volumes)
-    .map((volume, index) => ({ volume, index }))
-    .filter(({ volume }) => !claimed.has(objectOr(volume).name ?? null));
-  const claimVolumes = claims.map((name) => ({ name, persistentVolumeClaim: { claimName: name } }));
-  const kept = Object.entries(podSpec).filter(([field]) => !elsewhere.some((name) => name === field));
-
-  return {
-    pod: {
-      apiVersion: 'v1',
-      kind: 'Pod',
-      metadata: {
-        generateName: 'template-',
-        namespace,
-        ...(isJsonObject(labels) && { labels }),
-        ...(isJsonObject(annotations) && { annotations }),
-      },
-      spec: {
-        ...Object.fromEntries(kept),
-        automountServiceAccountToken: false,
-        ...(claims.length + volumes.length > 0 && {
-          volumes: [...claimVolumes, ...volumes.map(({ volume }) => volume)],
-        }),
-      },
-    },
-    pathInSet(field) {
-      const [, number = '', rest = ''] = /^spec\.volumes\[(\d+)\](.*)$/s.exec(field) ?? [];
-      if (number === '') return `spec.template.${field}`;
-      const index = Number(number);
-      if (index < claims.length) return `spec.volumeClaimTemplates[${index}].metadata.name`;
-      return `spec.template.spec.volumes[${volumes[index - claims.length]?.index ?? number}]${rest}`;
-    },
-  };
-}
-
-const elsewhere = [
-  'serviceAccountName',
-  'serviceAccount',
-  'priorityClassName',
-  'priority',
-  'preemptionPolicy',
-  'runtimeClassName',
-  'overhead',
-] as const;
-
-function claimNames(spec: JsonObject): readonly Json[] {
-  return listOr(spec.volumeClaimTemplates).map((claim) => objectOr(objectOr(claim).metadata).name ?? '');
-}
-
-/** The API server's answer to the dry run, with paths of the CloneSet, and problems of what the dry run leaves out. */
-export function probeProblems(
-  set: JsonObject,
-  probe: TemplateProbe,
-  causes: readonly { readonly field?: string; readonly message?: string }[],
-): readonly FieldError[] {
-  const podSpec = objectOr(objectOr(objectOr(set.spec).template).spec);
-  const names = ['serviceAccountName', 'priorityClassName', 'runtimeClassName'].flatMap((field) => {
-    const name = podSpec[field];
-    const problem = isText(name) ? subdomainProblem(name) : undefined;
-    return problem === undefined ? [] : [invalid(`spec.template.spec.${field}`, name, problem)];
-  });
-  const found = causes.map(({ field = 'spec', message = 'is refused by the API server' }): FieldError => {
-    return { field: probe.pathInSet(field), detail: message };
-  });
-  return [...names, ...found];
 }
 
 /** Warnings about an allowed request; empty when there are none. */

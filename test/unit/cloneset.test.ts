@@ -14,18 +14,16 @@ import {
   progressMessage,
 } from '../../api/cloneset/types.ts';
 import {
-  changesPods,
   cloneSetWarnings,
   namedPodProblem,
   newlyNamedPods,
-  probeProblems,
-  templateProbe,
   validateCloneSet,
   validateCloneSetUpdate,
 } from '../../api/cloneset/validate.ts';
 import { causeOf, describeErrors, messageOf } from '../../api/core/field-error.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { judgeDeletion, protectedKinds } from '../../api/deletion-protection.ts';
+import { changesPods, probeProblems, templateProbe } from '../../api/fleet/template-probe.ts';
 import { cloneSetDraft } from '../support/objects/cloneset.ts';
 
 const versions = ['v1alpha1', 'v1beta1'] as const satisfies readonly CloneSetVersion[];

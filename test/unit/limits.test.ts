@@ -1,20 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Json, JsonObject } from '../../api/base/json.ts';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
-import {
-  cloneSetLimitProblems,
-  deepestTemplate,
-  longestPodToDelete,
-  mostClaimTemplates,
-  mostLifecycleBytes,
-  mostPodsToDelete,
-  mostSelectorBytes,
-  mostTemplateBytes,
-} from '../../api/cloneset/limits.ts';
+import { cloneSetLimitProblems, longestPodToDelete, mostPodsToDelete } from '../../api/cloneset/limits.ts';
 import { validateCloneSet, validateCloneSetUpdate } from '../../api/cloneset/validate.ts';
 import { causeOf, messageOf } from '../../api/core/field-error.ts';
 import { depthOf, longestCount } from '../../api/core/limits.ts';
 import { mostTerms } from '../../api/fleet/update-order.ts';
+import {
+  deepestTemplate,
+  mostClaimTemplates,
+  mostLifecycleBytes,
+  mostSelectorBytes,
+  mostTemplateBytes,
+} from '../../api/fleet/workload-limits.ts';
 import { validateListPullJob } from '../../api/image-pull-job/validate.ts';
 import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/pod-probe-marker/validate.ts';
 import { cloneSetDraft } from '../support/objects/cloneset.ts';

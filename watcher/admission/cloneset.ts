@@ -1,20 +1,19 @@
 import { isJsonObject, type JsonObject, objectOr } from '../../api/base/json.ts';
-import { type DefaultingGates, defaultCloneSet } from '../../api/cloneset/defaults.ts';
+import { defaultCloneSet } from '../../api/cloneset/defaults.ts';
 import { cloneSetLimitProblems } from '../../api/cloneset/limits.ts';
 import { cloneSetVersion } from '../../api/cloneset/types.ts';
 import {
-  changesPods,
   cloneSetWarnings,
   namedPodProblem,
   newlyNamedPods,
-  probeProblems,
-  templateProbe,
   validateCloneSet,
   validateCloneSetUpdate,
 } from '../../api/cloneset/validate.ts';
 import type { FieldError } from '../../api/core/field-error.ts';
 import { installation } from '../../api/core/well-known.ts';
 import { type ProtectionGates, protectedKinds, protectionWarnings } from '../../api/deletion-protection.ts';
+import type { TemplateGates } from '../../api/fleet/template-defaults.ts';
+import { changesPods, probeProblems, templateProbe } from '../../api/fleet/template-probe.ts';
 import type { LookUps } from './review/look-ups.ts';
 import type { PodTrials } from './review/pod-trial.ts';
 import { type AdmissionRequest, isBeingDeleted, objectOf, type Review, type Verdict } from './review/review.ts';
@@ -29,7 +28,7 @@ export interface CloneSetJudge {
 }
 
 /** Sets defaults in CloneSets. Objects stay in the version of the request. */
-export function reviewCloneSetDefaults(gates: DefaultingGates): Review {
+export function reviewCloneSetDefaults(gates: TemplateGates): Review {
   return (request) => {
     switch (request.operation) {
       case 'CREATE':
