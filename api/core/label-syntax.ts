@@ -27,3 +27,13 @@ export function labelValueProblem(value: string): string | undefined {
 
 const word = /^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$/;
 const wordRule = 'must consist of letters, digits, "-", "_" and ".", and begin and end with a letter or digit';
+
+/** Why a name cannot be a label of a DNS name (RFC 1123); undefined: it can. */
+export function dnsLabelProblem(name: string): string | undefined {
+  if (name.length > longestDnsLabel) return `must not have more than ${longestDnsLabel} characters`;
+  return /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(name)
+    ? undefined
+    : 'must consist of lower case letters, digits and "-", and begin and end with a letter or digit';
+}
+
+const longestDnsLabel = 63;

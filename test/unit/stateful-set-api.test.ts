@@ -1,0 +1,224 @@
+import { describe, expect, it, test } from '@jest/globals';
+import type { JsonObject } from '../../api/base/json.ts';
+import { describeError } from '../../api/core/field-error.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
+import { convertStatefulSet, newerFieldsAnnotation } from '../../api/stateful-set/convert.ts';
+import { defaultStatefulSet } from '../../api/stateful-set/defaults.ts';
+import { validateStatefulSet, validateStatefulSetUpdate } from '../../api/stateful-set/validate.ts';
+import { recorded } from '../support/recorded.ts';
+
+const recordedAs = (version: string) =>
+  recorded<KubeObject>(`statefulset-1-created-${version}`) as unknown as JsonObject;
+
+function set(spec: JsonObject = {}, version = 'v1beta1'): JsonObject {
+  return {
+    apiVersion: `apps.kruise.io/${version}`,
+    kind: 'StatefulSet',
+    metadata: { namespace: 'shop', name: 'web' },
+    spec: {
+      selector: { matchLabels: { app: 'web' } },
+      template: {
+        metadata: { labels: { app: 'web' } },
+        spec: {
+          containers: [{ name: 'main', image: 'app:1' }],
+          readinessGates: [{ conditionType: 'InPlaceUpdateReady' }],
+        },
+      },
+      podManagementPolicy: 'Parallel',
+      ...spec,
+    },
+  };
+}
+
+const rolling = (rollingUpdate: JsonObject, spec: JsonObject = {}) =>
+  set({ updateStrategy: { type: 'RollingUpdate', rollingUpdate }, ...spec });
+const fields = (object: JsonObject) => validateStatefulSet(object).map(({ field }) => field);
+
+describe('defaults', () => {
+  const gates = parseFeatureGates();
+  const specOf = (object: JsonObject) => object.spec as JsonObject;
+
+  it('are stored field by field, as clients dereference them (AS §2)', () => {
+    const { updateStrategy, replicas, revisionHistoryLimit, persistentVolumeClaimRetentionPolicy } = specOf(
+      defaultStatefulSet(set(), gates),
+    );
+    expect(updateStrategy).toEqual({
+      type: 'RollingUpdate',
+      rollingUpdate: { partition: 0, maxUnavailable: 1, podUpdatePolicy: 'ReCreate', minReadySeconds: 0 },
+    });
+    expect([replicas, revisionHistoryLimit]).toEqual([1, 10]);
+    expect(persistentVolumeClaimRetentionPolicy).toEqual({ whenDeleted: 'Retain', whenScaled: 'Retain' });
+    const replaced = specOf(defaultStatefulSet(rolling({ partition: 2 }), gates)).updateStrategy as JsonObject;
+    expect(replaced.rollingUpdate).toMatchObject({ partition: 2, maxUnavailable: 1, minReadySeconds: 0 });
+  });
+
+  it('with OnDelete rollingUpdate stays absent', () => {
+    const onDelete = set({ updateStrategy: { type: 'OnDelete' } });
+    expect(specOf(defaultStatefulSet(onDelete, gates)).updateStrategy).toEqual({ type: 'OnDelete' });
+  });
+
+  it('AS-84, AS-90: policies of PVCs are filled in with their gates, separately, and not in v1alpha1', () => {
+    const off = specOf(defaultStatefulSet(set(), parseFeatureGates('StatefulSetAutoDeletePVC=false')));
+    expect(Object.keys(off)).not.toContain('persistentVolumeClaimRetentionPolicy');
+    const half = set({ persistentVolumeClaimRetentionPolicy: { whenScaled: 'Delete' } });
+    const on = specOf(defaultStatefulSet(half, parseFeatureGates('StatefulSetAutoResizePVCGate=true')));
+    expect(on.persistentVolumeClaimRetentionPolicy).toEqual({ whenDeleted: 'Retain', whenScaled: 'Delete' });
+    expect(on.volumeClaimUpdateStrategy).toEqual({ type: 'OnDelete' });
+    expect(Object.keys(specOf(defaultStatefulSet(set({}, 'v1alpha1'), gates)))).not.toContain(
+      'persistentVolumeClaimRetentionPolicy',
+    );
+  });
+
+  it('change nothing in an object that OpenKruise has defaulted', () => {
+    const object = recordedAs('v1beta1');
+    const allOn = parseFeatureGates('StatefulSetAutoResizePVCGate=true');
+    expect(defaultStatefulSet(object, allOn, object)).toEqual(object);
+  });
+});
+
+describe('conversion', () => {
+  it('keeps what v1alpha1 does not have in an annotation, and takes it back from there', () => {
+    const object = set({ reserveOrdinals: [1, '3-5'], scaleStrategy: { maxUnavailable: 2 }, replicas: 3 });
+    const older = convertStatefulSet(object, 'apps.kruise.io/v1alpha1')?.object ?? {};
+    expect(older.spec).not.toHaveProperty('reserveOrdinals');
+    expect(older).toHaveProperty(['metadata', 'annotations', newerFieldsAnnotation]);
+    expect(convertStatefulSet(older, 'apps.kruise.io/v1beta1')).toEqual({ object, warnings: [] });
+  });
+
+  it('takes nothing from an annotation that is not its own work', () => {
+    const forged = (text: string) => {
+      const older = set({ replicas: 3 }, 'v1alpha1');
+      return convertStatefulSet(
+        { ...older, metadata: { name: 'web', annotations: { [newerFieldsAnnotation]: text } } },
+        'apps.kruise.io/v1beta1',
+      );
+    };
+    expect(forged('{"replicas":9,"template":{}}')?.object.spec).toEqual(set({ replicas: 3 }).spec);
+    expect(forged('nonsense')).toMatchObject({ object: { spec: set({ replicas: 3 }).spec } });
+    expect(forged('nonsense')?.warnings).toHaveLength(1);
+  });
+
+  it('is that of OpenKruise, but for the fields that it loses', () => {
+    const { spec } = convertStatefulSet(recordedAs('v1beta1'), 'apps.kruise.io/v1alpha1')?.object ?? {};
+    expect(spec).toEqual(recordedAs('v1alpha1').spec);
+  });
+
+  it('answers nothing for unknown versions', () => {
+    expect(convertStatefulSet(set(), 'apps.kruise.io/v2')).toBeUndefined();
+  });
+});
+
+describe('validation (AS §6)', () => {
+  it('accepts what OpenKruise has stored, in both versions', () => {
+    expect(validateStatefulSet(recordedAs('v1beta1'))).toEqual([]);
+    expect(validateStatefulSet(recordedAs('v1alpha1'))).toEqual([]);
+    expect(fields(set())).toEqual([]);
+  });
+
+  const at = 'spec.updateStrategy.rollingUpdate';
+  const ordered = { podManagementPolicy: 'OrderedReady' };
+  test.each<readonly [string, JsonObject, string]>([
+    ['a name that is no DNS label', { ...set(), metadata: { name: 'web.shop' } }, 'metadata.name'],
+    ['no selector', set({ selector: {} }), 'spec.selector'],
+    ['a selector of other labels', set({ selector: { matchLabels: { app: 'db' } } }), 'spec.template.metadata.labels'],
+    ['an unknown order of pods', set({ podManagementPolicy: 'Any' }), 'spec.podManagementPolicy'],
+    ['an unknown update type', set({ updateStrategy: { type: 'Blue' } }), 'spec.updateStrategy.type'],
+    ['rollingUpdate with OnDelete', set({ updateStrategy: { type: 'OnDelete', rollingUpdate: {} } }), at],
+    ['a negative partition', rolling({ partition: -1 }), `${at}.partition`],
+    ['a partition in percent', rolling({ partition: '20%' }), `${at}.partition`],
+    ['negative minReadySeconds', rolling({ minReadySeconds: -1 }), `${at}.minReadySeconds`],
+    ['too many minReadySeconds', rolling({ minReadySeconds: 301 }), `${at}.minReadySeconds`],
+    ['a budget of 0', rolling({ maxUnavailable: 0 }), `${at}.maxUnavailable`],
+    ['a budget of 0%', rolling({ maxUnavailable: '0%' }), `${at}.maxUnavailable`],
+    ['a budget in quotes', rolling({ maxUnavailable: '5' }), `${at}.maxUnavailable`],
+    ['a budget of 2 in order', rolling({ maxUnavailable: 2 }, ordered), `${at}.maxUnavailable`],
+    ['a budget in percent in order', rolling({ maxUnavailable: '1%' }, ordered), `${at}.maxUnavailable`],
+    ['a scale budget of 0', set({ scaleStrategy: { maxUnavailable: 0 } }), 'spec.scaleStrategy.maxUnavailable'],
+    [
+      'a scale budget in order',
+      set({ ...ordered, scaleStrategy: { maxUnavailable: 2 } }),
+      'spec.scaleStrategy.maxUnavailable',
+    ],
+    ['an unknown policy', rolling({ podUpdatePolicy: 'Never' }), `${at}.podUpdatePolicy`],
+    [
+      'in-place updates without the gate',
+      rolling({ podUpdatePolicy: 'InPlaceOnly' }, { template: { metadata: { labels: { app: 'web' } }, spec: {} } }),
+      'spec.template.spec.readinessGates',
+    ],
+    ['no order in order', rolling({ unorderedUpdate: {} }, ordered), `${at}.unorderedUpdate`],
+    [
+      'a weight of 101',
+      rolling({
+        unorderedUpdate: {
+          priorityStrategy: { weightPriority: [{ weight: 101, matchSelector: { matchLabels: { a: 'b' } } }] },
+        },
+      }),
+      `${at}.unorderedUpdate.priorityStrategy`,
+    ],
+    ['an ordinal as text', set({ reserveOrdinals: ['3'] }), 'spec'],
+    ['a range backwards', set({ reserveOrdinals: ['5-3'] }), 'spec'],
+    ['a negative ordinal', set({ reserveOrdinals: [-1] }), 'spec'],
+    [
+      'an unknown retention',
+      set({ persistentVolumeClaimRetentionPolicy: { whenScaled: 'Keep' } }),
+      'spec.persistentVolumeClaimRetentionPolicy.whenScaled',
+    ],
+    [
+      'a deadline of pods',
+      set({ template: { metadata: { labels: { app: 'web' } }, spec: { activeDeadlineSeconds: 1 } } }),
+      'spec.template.spec.activeDeadlineSeconds',
+    ],
+    ['too many reserved ordinals', set({ reserveOrdinals: Array(10_001).fill(1) }), 'spec.reserveOrdinals'],
+  ])('refuses %s', (_, object, field) => {
+    expect(fields(object)).toEqual([field]);
+  });
+
+  it('accepts a range of billions, which is never expanded', () => {
+    expect(fields(set({ reserveOrdinals: ['0-2147483647', 7] }))).toEqual([]);
+  });
+
+  test.each(['selector', 'serviceName', 'podManagementPolicy'])('forbids to change %s', (field) => {
+    const changed = { selector: { matchLabels: { app: 'web', b: 'c' } }, serviceName: 'db', podManagementPolicy: '' };
+    const errors = validateStatefulSetUpdate(set(), set({ [field]: changed[field as keyof typeof changed] }));
+    expect(errors.map(describeError).join()).toContain(`${field} cannot be changed`);
+  });
+
+  it('allows to change every other field', () => {
+    const after = set({
+      ...{
+        replicas: 5,
+        reserveOrdinals: [1],
+        lifecycle: {},
+        scaleStrategy: { maxUnavailable: 1 },
+        ordinals: { start: 1 },
+      },
+      ...{ volumeClaimTemplates: [{ metadata: { name: 'data' } }], volumeClaimUpdateStrategy: { type: 'OnDelete' } },
+      ...{ persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Delete' }, revisionHistoryLimit: 3 },
+    });
+    expect(validateStatefulSetUpdate(set(), after)).toEqual([]);
+  });
+
+  it('with InPlaceOnly nothing but images may change', () => {
+    const template = (container: JsonObject) => ({
+      metadata: { labels: { app: 'web' } },
+      spec: {
+        containers: [{ name: 'main', image: 'app:1', ...container }],
+        readinessGates: [{ conditionType: 'InPlaceUpdateReady' }],
+      },
+    });
+    const to = (container: JsonObject) =>
+      rolling({ podUpdatePolicy: 'InPlaceOnly' }, { template: template(container) });
+    expect(validateStatefulSetUpdate(set(), to({ image: 'app:2' }))).toEqual([]);
+    expect(validateStatefulSetUpdate(set(), to({ command: ['sh'] })).map(({ field }) => field)).toEqual(['spec']);
+  });
+
+  it('does not report again what the stored object has already', () => {
+    const broken = rolling({ maxUnavailable: 0 });
+    expect(validateStatefulSetUpdate(broken, { ...broken, metadata: { name: 'web', labels: { a: 'b' } } })).toEqual([]);
+  });
+
+  it.each([null, 1, 'x', [], {}])('never throws, whatever the spec is: %j', (spec) => {
+    expect(validateStatefulSet({ ...set(), spec }).length).toBeGreaterThan(0);
+  });
+});
