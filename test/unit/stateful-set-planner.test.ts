@@ -405,6 +405,70 @@ describe('status', () => {
   });
 });
 
+describe('members', () => {
+  it('AS-11: releases pods of other labels or names, and adopts orphans by both', () => {
+    const others = [pod(0), pod(1, { labels: { app: 'db' } }), renamed(pod(2), 'web-other')];
+    const orphan = { ...pod(2), metadata: { ...pod(2).metadata, ownerReferences: [] } };
+    const orphans = [orphan, renamed(orphan, 'web-x'), renamed(orphan, 'db-2')];
+    const { upkeep } = plan(set({}, {}, 'app:1'), others, { orphans });
+    const named = (of: (step: (typeof upkeep)[number]) => boolean) =>
+      upkeep.filter(of).flatMap((step) => ('pod' in step && 'uid' in step.pod ? [step.pod.name] : []));
+    expect(named((step) => step.kind === 'writePod' && step.why === 'release')).toEqual(['web-1', 'web-other']);
+    expect(named(({ kind }) => kind === 'adoptPod')).toEqual(['web-2']);
+    expect(deleted(plan(set({}, {}, 'app:1'), others))).toEqual([]);
+  });
+
+  it('AS-15: restores the label with the name of a pod', () => {
+    const bare = pod(2, { labels: { 'statefulset.kubernetes.io/pod-name': 'web-7' } });
+    const { upkeep } = plan(set({}, {}, 'app:1'), [...pods(2), bare]);
+    expect(upkeep.filter(({ kind }) => kind === 'writePod')).toMatchObject([
+      {
+        kind: 'writePod',
+        pod: { name: 'web-2' },
+        writes: [{ patch: { metadata: { labels: { 'statefulset.kubernetes.io/pod-name': 'web-2' } } } }],
+      },
+    ]);
+  });
+});
+
+function renamed(of: Pod, name: string): Pod {
+  return { ...of, metadata: { ...of.metadata, name, uid: `${name}-uid` } };
+}
+
+describe('what is written', () => {
+  it('AS-2: nothing when only what rides along has changed', () => {
+    const before = plan(set({}, {}, 'app:1'), pods(3)).status;
+    const owner = {
+      ...set({}, {}, 'app:1'),
+      status: { ...before, updatedReadyReplicas: 1, updatedAvailableReplicas: 0 },
+    };
+    const again = statefulSetWorkloads.plan({
+      ...{ owner: owner as StatefulSet, pods: pods(3), claims: [], revisions: [old], gates: parseFeatureGates() },
+      ...{ hasResizeSubresource: true, nowMs: Date.parse(now), isSpent: () => false },
+    });
+    expect([again.status, again.upkeep]).toEqual([undefined, []]);
+  });
+
+  it('AS-75: a StatefulSet that is being deleted creates, deletes and updates nothing', () => {
+    const owner = set();
+    const going = { ...owner, metadata: { ...owner.metadata, deletionTimestamp: now } };
+    const result = plan(going, [pod(0), pod(5)], { permit });
+    expect([result.upkeep, result.disruption]).toEqual([[], []]);
+    expect(result.status).toMatchObject({ replicas: 2 });
+  });
+
+  it('AS-71: a pod that is being deleted is not deleted again', () => {
+    const labelled = pod(2, { labels: specified, going: true });
+    expect(deleted(plan(set(), [...pods(2), labelled]))).toEqual([]);
+    expect(deleted(plan(set({ replicas: 2 }), [...pods(2), pod(2, { going: true })]))).toEqual([]);
+  });
+
+  it('AS-43: side by side, what is missing or too many comes before an update, in passes of their own', () => {
+    const growing = plan(set({ replicas: 4 }, { maxUnavailable: 3 }), pods(3), { permit });
+    expect([created(growing), begun(growing)]).toEqual([['web-3'], []]);
+  });
+});
+
 describe('a StatefulSet of OpenKruise', () => {
   it('AS-22: has the revisions that OpenKruise gave it, and nothing is written to it but what it waits for', () => {
     const owner = recorded<StatefulSet>('statefulset-1-created-v1beta1');
