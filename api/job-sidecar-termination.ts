@@ -14,7 +14,7 @@ import { isJsonList, isJsonObject } from './base/json.ts';
 import type { ContainerRecreateRequest } from './container-recreate-request/types.ts';
 import type { EventText } from './core/event.ts';
 import type { OwnerReference } from './core/meta.ts';
-import type { Container, ContainerStatus, Pod, PodCondition } from './core/pod.ts';
+import { type Container, type ContainerStatus, isFinished, type Pod, type PodCondition } from './core/pod.ts';
 import type { PodRef } from './core/refs.ts';
 import { sidecarTerminatedCondition } from './core/well-known.ts';
 import type { WaitingFor } from './engine/waiting-for.ts';
@@ -92,11 +92,6 @@ export function terminationStatusOf({ metadata }: Pick<Pod, 'metadata'>): Termin
   } catch {
     return {};
   }
-}
-
-/** Whether the phase of the pod is final. */
-export function isFinished({ status }: Pod): boolean {
-  return status?.phase === 'Succeeded' || status?.phase === 'Failed';
 }
 
 export function statusOfContainer({ status }: Pod, name: string): ContainerStatus | undefined {

@@ -20,7 +20,8 @@ import { parseInt32 } from '../base/int-or-percent.ts';
 import { isAbsent, isJsonObject, type Json, type JsonObject, objectOr } from '../base/json.ts';
 import type { Converted } from '../core/converted.ts';
 import { preDownloadAnnotation } from '../fleet/pre-download.ts';
-import { cloneSetDefault, cloneSetMark, cloneSets, cloneSetVersion, podUpdatePolicies } from './types.ts';
+import { podUpdatePolicies } from '../fleet/update-schema.ts';
+import { cloneSetDefault, cloneSetMark, cloneSets, cloneSetVersion } from './types.ts';
 
 /** The object in the version `apiVersion`. Undefined: one of the two versions is unknown. */
 export function convertCloneSet(object: JsonObject, apiVersion: string): Converted | undefined {

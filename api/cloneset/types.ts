@@ -12,7 +12,7 @@
 // a CloneSet: it submits permits to disrupt pods to that queue.
 
 import type { JsonObject } from '../base/json.ts';
-import type { EventText } from '../core/event.ts';
+import { normal, warning } from '../core/event.ts';
 import type { LabelSelector } from '../core/label-selector.ts';
 import type { KubeObject, ObjectMeta, Resource } from '../core/meta.ts';
 import type { PodTemplate } from '../core/pod-template.ts';
@@ -100,13 +100,6 @@ export const cloneSetDefault = {
 /** This `progressDeadlineSeconds` means that there is no deadline, like an absent one. */
 export const noProgressDeadline = 2_147_483_647;
 
-/** All policies. v1alpha1 has the same values as types of its update strategy. */
-export const podUpdatePolicies = [
-  'ReCreate',
-  'InPlaceIfPossible',
-  'InPlaceOnly',
-] as const satisfies readonly PodUpdatePolicy[];
-
 // --------------------------------------------------------------------------------------------------- reasons and texts
 
 /** The conditions of a CloneSet. */
@@ -163,14 +156,6 @@ export const cloneSetEvent = {
   scaleUpLimited: (limit: number) =>
     warning('ScaleUpLimited', `scaleUp is limited because of scaleStrategy.maxUnavailable, limit: ${limit}`),
 } as const;
-
-function normal(reason: string, message: string): EventText {
-  return { type: 'Normal', reason, message };
-}
-
-function warning(reason: string, message: string): EventText {
-  return { type: 'Warning', reason, message };
-}
 
 /** Reasons of `status.waitingFor`, with what a person can do. */
 export const cloneSetWaits = {

@@ -9,6 +9,7 @@ import { subdomainProblem } from '../core/label-syntax.ts';
 import type { Pod } from '../core/pod.ts';
 import { prefetchProblems } from '../fleet/pre-download.ts';
 import { claimNames } from '../fleet/template-probe.ts';
+import { podUpdatePolicies } from '../fleet/update-schema.ts';
 import {
   countProblems,
   imagesOnlyProblems,
@@ -22,14 +23,7 @@ import {
   templateProblems,
 } from '../fleet/workload-problems.ts';
 import { cloneSetLimitProblems } from './limits.ts';
-import {
-  type CloneSetVersion,
-  cloneSetDefault,
-  cloneSets,
-  cloneSetVersion,
-  noProgressDeadline,
-  podUpdatePolicies,
-} from './types.ts';
+import { type CloneSetVersion, cloneSetDefault, cloneSets, cloneSetVersion, noProgressDeadline } from './types.ts';
 
 /**
  * All problems of a CloneSet that can be found without the API server (CS §6), each with its field path; empty means

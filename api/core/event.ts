@@ -37,6 +37,14 @@ export interface EventText {
   readonly message: string;
 }
 
+export function normal(reason: string, message: string): EventText {
+  return { type: 'Normal', reason, message };
+}
+
+export function warning(reason: string, message: string): EventText {
+  return { type: 'Warning', reason, message };
+}
+
 /** The field path by which Events name a container of a pod. */
 export function containerFieldPath(container: string): string {
   return `spec.containers{${container}}`;

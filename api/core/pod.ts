@@ -99,8 +99,12 @@ export interface ContainerStatus {
   readonly lastState?: { readonly terminated?: { readonly containerID?: string } };
 }
 
+/** Whether the phase of the pod is final. */
+export function isFinished({ status }: Pod): boolean {
+  return status?.phase === 'Succeeded' || status?.phase === 'Failed';
+}
+
 /** A pod that runs or will run: not being deleted, not completed. */
 export function isActive(pod: Pod): boolean {
-  const phase = pod.status?.phase;
-  return pod.metadata.deletionTimestamp === undefined && phase !== 'Succeeded' && phase !== 'Failed';
+  return pod.metadata.deletionTimestamp === undefined && !isFinished(pod);
 }

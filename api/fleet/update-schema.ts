@@ -45,6 +45,9 @@ export const gracePeriodSeconds = Type.Optional(
   }),
 );
 
+/** All policies. Of a CloneSet in v1alpha1 they are types of its update strategy. */
+export const podUpdatePolicies = ['ReCreate', 'InPlaceIfPossible', 'InPlaceOnly'] as const;
+
 export const podUpdatePolicy = Type.Union(
   [Type.Literal('ReCreate'), Type.Literal('InPlaceIfPossible'), Type.Literal('InPlaceOnly')],
   {

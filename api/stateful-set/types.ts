@@ -11,7 +11,7 @@
 // of a StatefulSet: it submits permits to disrupt pods to that queue.
 
 import type { JsonObject } from '../base/json.ts';
-import type { EventText } from '../core/event.ts';
+import { normal, warning } from '../core/event.ts';
 import type { LabelSelector } from '../core/label-selector.ts';
 import type { KubeObject, ObjectMeta, Resource } from '../core/meta.ts';
 import type { PodTemplate } from '../core/pod-template.ts';
@@ -124,14 +124,6 @@ export const statefulSetEvent = {
 /** `Pod web-0 in StatefulSet web`. */
 function podOf(pod: string): string {
   return `Pod ${pod} in StatefulSet ${pod.slice(0, pod.lastIndexOf('-'))}`;
-}
-
-function normal(reason: string, message: string): EventText {
-  return { type: 'Normal', reason, message };
-}
-
-function warning(reason: string, message: string): EventText {
-  return { type: 'Warning', reason, message };
 }
 
 /** Reasons of `status.waitingFor`, with what a person can do. */

@@ -6,6 +6,7 @@ import { type FieldError, invalid, newErrors, notSupported, required } from '../
 import { selectorProblems } from '../core/label-problems.ts';
 import { dnsLabelProblem } from '../core/label-syntax.ts';
 import { prefetchProblems } from '../fleet/pre-download.ts';
+import { podUpdatePolicies } from '../fleet/update-schema.ts';
 import {
   countProblems,
   imagesOnlyProblems,
@@ -132,7 +133,7 @@ function budgetProblems(path: string, value: Json | undefined, isOrdered: boolea
 }
 
 function policyProblems(at: string, policy: Json | undefined, spec: JsonObject): readonly FieldError[] {
-  const problems = oneOfProblems(`${at}.podUpdatePolicy`, policy, ['ReCreate', 'InPlaceIfPossible', 'InPlaceOnly']);
+  const problems = oneOfProblems(`${at}.podUpdatePolicy`, policy, podUpdatePolicies);
   if (policy !== 'InPlaceIfPossible' && policy !== 'InPlaceOnly') return problems;
   const gates = objectOr(objectOr(spec.template).spec).readinessGates;
   const hasGate = listOr(gates).some((gate) => objectOr(gate).conditionType === inPlaceReadinessGate);

@@ -18,7 +18,7 @@ import type { FleetPlanner, FleetSituation, ScalePlan } from '../../workflows/pl
 import { newPod } from '../../workflows/plan/fleet/new-pod.ts';
 import { workloadPlanner } from '../../workflows/plan/fleet/planner.ts';
 import { asSeen, type FleetPod, isOfRevision } from '../../workflows/plan/fleet/pods.ts';
-import { type FleetScene, isAtGoal, skippedPods } from '../../workflows/plan/fleet/scene.ts';
+import { type FleetScene, isAtGoal, permitRoom, skippedPods } from '../../workflows/plan/fleet/scene.ts';
 import { type UpdateDemand, underWayFirst } from '../../workflows/plan/fleet/update.ts';
 import * as waits from '../../workflows/plan/fleet/waits.ts';
 import type { Workload } from '../../workflows/plan/fleet/workload.ts';
@@ -106,7 +106,7 @@ const planner: FleetPlanner<OrdinalSet> = {
       .filter((pod) => concerns(pod) && !pod.isSpecified && !pod.isTerminating && !skippedPods(scene).has(pod.name))
       .toSorted((left, right) => placeOf(scene, right) - placeOf(scene, left))
       .toSorted(underWayFirst),
-    room: Math.max((scene.permit?.batch ?? 0) - scene.counted.filter((pod) => isAtGoal(scene, pod)).length, 0),
+    room: permitRoom(scene),
     admits: budgetOf(scene),
   }),
   status({ owner, counted, revisions: { update, current }, now }, { wait }) {

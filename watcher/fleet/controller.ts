@@ -115,7 +115,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       // an object of this cache is one of this kind
       ...(claimSeries && { series: (owner: KubeObject) => seriesKeys(owner, claimSeries(owner as Owner)) }),
     });
-    this.#pods = cache<Pod>(kubeResource.pods, { ...ownedIndex, ...(definition.adopts && orphanIndex) });
+    this.#pods = cache<Pod>(kubeResource.pods, { ...ownedIndex, ...(adopts && orphanIndex) });
     this.#claims = cache<KubeObject>(kubeResource.persistentVolumeClaims, {
       ...ownedIndex,
       ...(claimSeries && seriesIndex),

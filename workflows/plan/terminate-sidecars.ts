@@ -6,10 +6,9 @@
  * was lost continues from the state of the cluster.
  */
 import { type ContainerRecreateRequest, isCompleted } from '../../api/container-recreate-request/types.ts';
-import type { Pod } from '../../api/core/pod.ts';
+import { isFinished, type Pod } from '../../api/core/pod.ts';
 import {
   isEnded,
-  isFinished,
   isTerminationDue,
   phaseByMains,
   type Sidecar,

@@ -11,9 +11,9 @@
 import type { JsonObject } from '../../../api/base/json.ts';
 import { cloneSetEvent } from '../../../api/cloneset/types.ts';
 import type { ScalePlan } from '../fleet/kind.ts';
-import { beforeDelete, canCancelDelete, enter, whileHeldBeforeDelete } from '../fleet/lifecycle.ts';
-import { writes } from '../fleet/pod-writes.ts';
-import { asSeen, type FleetPod } from '../fleet/pods.ts';
+import { canCancelDelete, enter } from '../fleet/lifecycle.ts';
+import { deletion, writes } from '../fleet/pod-writes.ts';
+import type { FleetPod } from '../fleet/pods.ts';
 import type { Intention } from '../fleet/steps.ts';
 import type { Numbers } from './counts.ts';
 import { type AwaitedPod, awaitedPods, claimsOfPod, freeInstanceIds, newPod, orphanedInstanceIds } from './pods.ts';
@@ -60,14 +60,14 @@ export function planScale(scene: CloneSetScene): CloneSetScale {
   if (freed.length > 0) return { ...nothing, steps: freed };
 
   const { chosen, spared } = withinLimit(specifiedPods(scene), numbers.deleteReadyLimit);
-  const named = chosen.flatMap((pod) => deletion(scene, pod));
+  const named = chosen.flatMap((pod) => deletionWithClaims(scene, pod));
   if (named.length > 0 || numbers.down === 0) return { ...nothing, steps: named, spared };
 
   // CS-34: deleting them may be enough
   const goingFirst = scene.counted.filter(({ isSpecified, state }) => isSpecified || state === 'PreparingDelete');
   if (goingFirst.length > 0) return { ...nothing, spared, goingFirst };
   const victims = withinLimit(surplusPods(scene, numbers), numbers.deleteReadyLimit);
-  return { ...nothing, steps: victims.chosen.flatMap((pod) => deletion(scene, pod)), spared: victims.spared };
+  return { ...nothing, steps: victims.chosen.flatMap((pod) => deletionWithClaims(scene, pod)), spared: victims.spared };
 }
 
 /** CS-30, LC-43, LC-44. */
@@ -104,14 +104,9 @@ function newPods(
 
 /** CS-32, LC-41, LC-53. */
 function finishedHolds(scene: CloneSetScene): readonly Intention[] {
-  const { owner: set, counted, now } = scene;
-  return counted
+  return scene.counted
     .filter(({ state }) => state === 'PreparingDelete')
-    .flatMap((pod): readonly Intention[] => {
-      if (beforeDelete(pod.pod, set.spec.lifecycle) === 'delete') return deletion(scene, pod);
-      const change = whileHeldBeforeDelete(pod.pod, set.spec.lifecycle, now);
-      return change ? writes(pod, 'prepareDelete', change) : [];
-    });
+    .flatMap((pod) => deletionWithClaims(scene, pod));
 }
 
 /** CS-33. */
@@ -154,17 +149,9 @@ function withinLimit(
   };
 }
 
-/** CS-35, LC-40: the pod is deleted with its PVCs, or is held first. */
-function deletion({ input: world, owner: set, now }: CloneSetScene, pod: FleetPod): readonly Intention[] {
-  const { lifecycle } = set.spec;
-  switch (beforeDelete(pod.pod, lifecycle)) {
-    case 'delete':
-      return [{ kind: 'deletePod', pod: asSeen(pod.pod), claims: claimsOfPod(pod.pod, world.claims) }];
-    case 'prepare':
-      return writes(pod, 'prepareDelete', enter('PreparingDelete', pod.pod, lifecycle, now));
-    case 'wait':
-      return [];
-  }
+/** CS-35. */
+function deletionWithClaims(scene: CloneSetScene, pod: FleetPod): readonly Intention[] {
+  return deletion(scene, pod, claimsOfPod(pod.pod, scene.input.claims));
 }
 
 /** CS-36: what is left of the names in the spec once those are gone that are no pods any more; undefined: all of them. */

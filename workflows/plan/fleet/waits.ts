@@ -58,6 +58,47 @@ export function allWaits<Situation>(rules: readonly Rule<Situation>[], situation
   return rules.flatMap((rule) => rule(situation) ?? []);
 }
 
+// Rules that every kind has next to each other. Between the groups a kind puts its own.
+
+/** Somebody, or something that has to be there, has stopped it. */
+export const stopped: readonly Rule<FleetSituation>[] = [
+  paused,
+  aborted,
+  pausedByOperator,
+  engineSilent,
+  engineStuck,
+  cannotCreate,
+  cannotDelete,
+  cannotUpdate,
+];
+
+/** A pod cannot continue, or is held. */
+export const held: readonly Rule<FleetSituation>[] = [
+  podUnreadable,
+  inPlaceImpossible,
+  refusedByBudget,
+  hookBeforeDelete,
+  hookBeforeUpdate,
+  hookAfterUpdate,
+  hookBeforeNormal,
+];
+
+/** An update in place has begun. */
+export const changing: readonly Rule<FleetSituation>[] = [batchNotReady, containersNotSwapped, draining, gracePeriod];
+
+/** There is no room, or nothing more is to be done. */
+export const last: readonly Rule<FleetSituation>[] = [
+  imageNotReady,
+  budgetSpent,
+  notReady,
+  minReadySeconds,
+  noPermit,
+  onDelete,
+  skipped,
+  undone,
+  partitionReached,
+];
+
 // A person has decided so.
 
 export function paused({ scene, update }: FleetSituation): Wait | undefined {

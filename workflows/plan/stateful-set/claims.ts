@@ -1,9 +1,7 @@
 /** The PVCs of a StatefulSet's pods: which ones there are, and whom they belong to (AS-80 to AS-84). */
-import type { JsonObject } from '../../../api/base/json.ts';
-import { sameJson } from '../../../api/base/json.ts';
+import { type JsonObject, sameJson } from '../../../api/base/json.ts';
 import { parseQuantity } from '../../../api/base/quantity.ts';
-import type { OwnerReference } from '../../../api/core/meta.ts';
-import { apiVersionOf } from '../../../api/core/meta.ts';
+import { apiVersionOf, type OwnerReference } from '../../../api/core/meta.ts';
 import { ordinalIn } from '../../../api/stateful-set/ordinals.ts';
 import {
   type StatefulSet,
@@ -19,7 +17,11 @@ import type { Replica, StatefulSetScene } from './scene.ts';
 
 /** The names of the claim templates. */
 export function claimTemplateNames({ spec }: Pick<StatefulSet, 'spec'>): readonly string[] {
-  return (spec.volumeClaimTemplates ?? []).map(({ metadata }) => String((metadata as JsonObject | undefined)?.name));
+  return (spec.volumeClaimTemplates ?? []).map(nameOf);
+}
+
+function nameOf({ metadata }: JsonObject): string {
+  return String((metadata as JsonObject | undefined)?.name);
 }
 
 /** AS-10, AS-83: a PVC belongs to a StatefulSet by its name, `<template>-<StatefulSet>-<ordinal>`, whoever controls it. */
@@ -31,16 +33,14 @@ export function isClaimOf(owner: StatefulSet, { metadata }: VolumeClaim): boolea
   );
 }
 
-/** The PVCs at an ordinal, by the name of their template. */
-export function claimsAt(scene: StatefulSetScene, ordinal: number): ReadonlyMap<string, VolumeClaim | undefined> {
-  const { owner, input } = scene;
-  const byName = claimsByName(input.claims);
-  return new Map(
-    claimTemplateNames(owner).map((template) => [
-      template,
-      byName.get(`${template}-${owner.metadata.name}-${ordinal}`),
-    ]),
-  );
+/** The PVC of a template at an ordinal; undefined: there is none. */
+function claimAt({ owner, input }: StatefulSetScene, template: string, ordinal: number): VolumeClaim | undefined {
+  return claimsByName(input.claims).get(`${template}-${owner.metadata.name}-${ordinal}`);
+}
+
+/** The PVCs that there are at an ordinal. */
+function claimsAt(scene: StatefulSetScene, ordinal: number): readonly VolumeClaim[] {
+  return claimTemplateNames(scene.owner).flatMap((template) => claimAt(scene, template, ordinal) ?? []);
 }
 
 const indexes = new WeakMap<readonly VolumeClaim[], ReadonlyMap<string, VolumeClaim>>();
@@ -60,8 +60,7 @@ export interface BlockedClaim {
 
 /** AS-31: the PVC for which the pod of this ordinal has to wait; undefined: none. */
 export function blockedClaim(scene: StatefulSetScene, ordinal: number): BlockedClaim | undefined {
-  for (const claim of claimsAt(scene, ordinal).values()) {
-    if (claim === undefined) continue;
+  for (const claim of claimsAt(scene, ordinal)) {
     const { name, deletionTimestamp, ownerReferences = [] } = claim.metadata;
     if (deletionTimestamp !== undefined) return { name, why: 'terminating' };
     const isStale = retentionOf(scene)?.whenScaled === 'Delete' && ownerReferences.some(({ kind }) => kind === 'Pod');
@@ -93,8 +92,8 @@ export function claimOwners(scene: StatefulSetScene, replicas: readonly Replica[
   const retention = retentionOf(scene);
   if (retention === undefined || !scene.owner.spec.volumeClaimTemplates?.length) return [];
   return replicas.flatMap((replica) =>
-    [...claimsAt(scene, replica.ordinal).values()].flatMap((claim): readonly Intention[] => {
-      if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return [];
+    claimsAt(scene, replica.ordinal).flatMap((claim): readonly Intention[] => {
+      if (claim.metadata.deletionTimestamp !== undefined) return [];
       const { ownerReferences = [] } = claim.metadata;
       const wanted = ownersOf(scene, replica, retention, ownerReferences);
       if (sameJson(wanted, ownerReferences)) return [];
@@ -133,8 +132,8 @@ export function claimCounts(scene: StatefulSetScene): NonNullable<StatefulSetSta
   const { owner, replicaPods, condemned } = scene;
   const ordinals = [...replicaPods, ...condemned].map(({ ordinal }) => ordinal);
   return (owner.spec.volumeClaimTemplates ?? []).map((template) => {
-    const volumeClaimName = String((template.metadata as JsonObject | undefined)?.name);
-    const claims = ordinals.flatMap((ordinal) => claimsAt(scene, ordinal).get(volumeClaimName) ?? []);
+    const volumeClaimName = nameOf(template);
+    const claims = ordinals.flatMap((ordinal) => claimAt(scene, volumeClaimName, ordinal) ?? []);
     const fitting = claims.filter(
       (claim) => claim.metadata.deletionTimestamp === undefined && satisfies(claim, template),
     );

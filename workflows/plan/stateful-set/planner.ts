@@ -1,5 +1,6 @@
 /** The planner of StatefulSets: what is specific to them. */
 import { countOf } from '../../../api/base/int-or-percent.ts';
+import { preDownloadDefault } from '../../../api/fleet/pre-download.ts';
 import { ordinalIn } from '../../../api/stateful-set/ordinals.ts';
 import {
   type StatefulSet,
@@ -65,7 +66,9 @@ function updateStrategy(owner: StatefulSet): UpdateStrategy {
     graceSeconds: rollingUpdate.inPlaceUpdateStrategy?.gracePeriodSeconds ?? 0,
     lifecycle: owner.spec.lifecycle,
     preDownload: {
-      ...{ parallelism: 1, timeoutSeconds: 300, minUpdatedReadyPods: 0 },
+      parallelism: preDownloadDefault.imagePreDownloadParallelism,
+      timeoutSeconds: preDownloadDefault.imagePreDownloadTimeoutSeconds,
+      minUpdatedReadyPods: 0,
       isOneBatch: isOneBatch(owner),
     },
   };

@@ -5,16 +5,16 @@
  * With `OrderedReady` a pass ends at the first pod that is not as it should be, so that there is never more than one creation
  * or deletion under way. With `Parallel` pods have nothing to do with each other, but for `scaleStrategy.maxUnavailable`.
  */
+import { isFinished } from '../../../api/core/pod.ts';
 import { statefulSetMark } from '../../../api/stateful-set/types.ts';
 import type { ScalePlan } from '../fleet/kind.ts';
-import { beforeDelete, enter, whileHeldBeforeDelete } from '../fleet/lifecycle.ts';
 import { newPod } from '../fleet/new-pod.ts';
-import { writes } from '../fleet/pod-writes.ts';
-import { asSeen, type FleetPod } from '../fleet/pods.ts';
+import { deletion, writes } from '../fleet/pod-writes.ts';
+import type { FleetPod } from '../fleet/pods.ts';
 import { isAtGoal } from '../fleet/scene.ts';
 import type { Intention } from '../fleet/steps.ts';
 import { type BlockedClaim, blockedClaim, claimOwners, missingClaims } from './claims.ts';
-import { budgetOf, isFinished, type Replica, type StatefulSetScene, unavailableReplicas } from './scene.ts';
+import { budgetOf, type Replica, type StatefulSetScene, unavailableReplicas } from './scene.ts';
 
 /** What keeps the pod of an ordinal from being created. */
 export interface HeldCreation {
@@ -40,8 +40,8 @@ export function planScale(scene: StatefulSetScene): StatefulSetScale {
   const kept = keepReplicas(scene);
   const isOpen = !scene.isOrdered || (kept.inTheWay === undefined && kept.steps.length + kept.held.length === 0);
   const removed = isOpen ? removeCondemned(scene) : nothing;
-  const mayDelete = scene.isOrdered ? isOpen && condemned.length === 0 : true;
-  const named = mayDelete ? deleteNamed(scene, [...kept.steps]) : { steps: [], spared: [] };
+  const mayDelete = isOpen && !(scene.isOrdered && condemned.length > 0);
+  const named = mayDelete ? deleteNamed(scene, kept.steps) : { steps: [], spared: [] };
   const missing = replicas - replicaPods.length;
   return {
     steps: [...kept.steps, ...removed.steps, ...named.steps],
@@ -77,7 +77,7 @@ function keepReplicas(scene: StatefulSetScene): Part & Pick<StatefulSetScale, 'h
   const keep = (replica: Replica) => {
     const { pod } = replica;
     // AS-36: what has ended is deleted whatever the budget, or it would never be replaced.
-    if (isFinished(pod) && !pod.isTerminating) steps.push(...deletion(scene, pod));
+    if (isFinished(pod.pod) && !pod.isTerminating) steps.push(...deletion(scene, pod));
     else if (pod.pod.status?.phase === 'Pending' && !pod.isTerminating) steps.push(...missingClaims(scene, replica));
     if (pod.isAvailable) steps.push(...identity(scene, pod));
     else room--;
@@ -188,19 +188,4 @@ function deleteNamed(
     steps.push(...deletion(scene, pod));
   }
   return { steps, spared };
-}
-
-/** AS-42: the pod is deleted, or is held first. Its PVCs are left to the policy. */
-function deletion({ strategy, now }: StatefulSetScene, pod: FleetPod): readonly Intention[] {
-  const { lifecycle } = strategy;
-  switch (beforeDelete(pod.pod, lifecycle)) {
-    case 'delete':
-      return [{ kind: 'deletePod', pod: asSeen(pod.pod), claims: [] }];
-    case 'prepare':
-      return writes(pod, 'prepareDelete', enter('PreparingDelete', pod.pod, lifecycle, now));
-    case 'wait': {
-      const change = whileHeldBeforeDelete(pod.pod, lifecycle, now);
-      return change ? writes(pod, 'prepareDelete', change) : [];
-    }
-  }
 }

@@ -70,16 +70,6 @@ export function budgetOf(value: IntOrPercent, replicas: number): number {
   return Math.max(countOf(value, replicas, 'down') ?? 0, 1);
 }
 
-/** AS-51: how many usable ordinals are below that of the pod. */
-export function placeOf({ ordinals, owner }: StatefulSetScene, { name }: Pick<FleetPod, 'name'>): number {
-  return ordinals.below(ordinalIn(name, owner.metadata.name) ?? 0);
-}
-
-/** AS-30: it has ended, and is replaced. */
-export function isFinished({ pod }: FleetPod): boolean {
-  return pod.status?.phase === 'Failed' || pod.status?.phase === 'Succeeded';
-}
-
 /** AS-61: how many wanted pods are unavailable, missing ones included. */
 export function unavailableReplicas({ replicaPods, replicas }: StatefulSetScene): number {
   return replicas - replicaPods.filter(({ pod }) => pod.isAvailable).length;

@@ -1,9 +1,9 @@
 /** Which pods of a StatefulSet are to be updated, in which order, and within which budget (AS-50 to AS-62). */
 import { byPriority } from '../fleet/order.ts';
 import type { FleetPod } from '../fleet/pods.ts';
-import { isAtGoal, skippedPods } from '../fleet/scene.ts';
+import { isAtGoal, permitRoom, skippedPods } from '../fleet/scene.ts';
 import { isDrained, isHeld, type UpdateDemand, type UpdateLine, underWayFirst } from '../fleet/update.ts';
-import { placeOf, type StatefulSetScene, unavailableReplicas } from './scene.ts';
+import { type StatefulSetScene, unavailableReplicas } from './scene.ts';
 
 /** The pods that are to be updated, with those that are where they are to go. */
 export interface StatefulSetDemand extends UpdateDemand {
@@ -18,10 +18,13 @@ export function updateDemand(scene: StatefulSetScene): StatefulSetDemand {
 }
 
 function candidatesOf(scene: StatefulSetScene): readonly FleetPod[] {
-  const { replicaPods, partition, replicas, rollingUpdate, input } = scene;
-  const falling = replicaPods.map(({ pod }) => pod).toReversed();
+  const { replicaPods, ordinals, partition, replicas, rollingUpdate, input } = scene;
+  const descending = replicaPods.toReversed();
   const { unorderedUpdate } = rollingUpdate;
-  if (unorderedUpdate === undefined) return falling.filter((pod) => placeOf(scene, pod) >= partition); // AS-52
+  if (unorderedUpdate === undefined) {
+    return descending.filter(({ ordinal }) => ordinals.below(ordinal) >= partition).map(({ pod }) => pod); // AS-52
+  }
+  const falling = descending.map(({ pod }) => pod);
   // AS-53: pods that need nothing any more use up the slots first.
   const isAhead = (pod: FleetPod) =>
     pod.isTerminating ||
@@ -33,7 +36,7 @@ function candidatesOf(scene: StatefulSetScene): readonly FleetPod[] {
 
 /** AS-61, AS-62: the pods with the budget of maxUnavailable; pods that are unavailable already do not ask for it. */
 export function updateLine(scene: StatefulSetScene, { candidates }: StatefulSetDemand): UpdateLine {
-  const { replicaPods, permit, counted, maxUnavailable, isOrdered, condemned } = scene;
+  const { replicaPods, maxUnavailable, isOrdered, condemned } = scene;
   const skip = skippedPods(scene);
   const unavailable = unavailableReplicas(scene);
   // What is labelled to be deleted counts as gone.
@@ -44,7 +47,7 @@ export function updateLine(scene: StatefulSetScene, { candidates }: StatefulSetD
       .filter((pod) => !isAtGoal(scene, pod) && !pod.isSpecified && !pod.isTerminating && !skip.has(pod.name))
       .filter(({ state }) => state !== 'PreparingDelete')
       .toSorted(underWayFirst),
-    room: Math.max((permit?.batch ?? 0) - counted.filter((pod) => isAtGoal(scene, pod)).length, 0),
+    room: permitRoom(scene),
     admits(pod) {
       if (isHeldUp) return isHeld(pod) || isDrained(pod);
       if (!pod.isAvailable) return true;
