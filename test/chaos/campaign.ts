@@ -32,6 +32,14 @@ export interface Result {
   readonly stolen: number | undefined;
 }
 
+const brokeOff = 'broke off';
+export const notJudged = 'not judged';
+
+/** Whether a violation says that a scenario did not come to its end: then nothing was found to be wrong. */
+export function isUndecided(violation: string): boolean {
+  return violation.startsWith(brokeOff) || violation.startsWith(notJudged);
+}
+
 /** Runs one scenario; one that breaks off is a violation, too. What is left over is removed, and nothing of scenarios beside it. */
 export async function runScenario(scenario: Scenario, sharedWorld: World, random: Random): Promise<Result> {
   const world: World = { ...sharedWorld, leftovers: new Set() };
@@ -60,7 +68,7 @@ export async function runScenario(scenario: Scenario, sharedWorld: World, random
     });
   } catch (error) {
     const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    violations.push(`broke off: ${why}`);
+    violations.push(`${brokeOff}: ${why}`);
     world.say(`   BROKE OFF ${why}`);
   }
   for (const leftover of world.leftovers)

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { PerOperation } from '../../api/operations.ts';
 import { waitFor } from '../support/wait.ts';
-import type { Report } from './campaign.ts';
+import { notJudged, type Report } from './campaign.ts';
 import type { Failure } from './fault-plan.ts';
 import type { Random } from './random.ts';
 import { patienceMs, type World } from './world.ts';
@@ -80,7 +80,7 @@ export async function judge(subject: ChaosSubject, report: Report, deadlineMs = 
   });
   const texts = [...(found?.lasting ?? []), ...(found?.pending ?? [])];
   // without a verdict there is no acquittal
-  if (late !== undefined && texts.length === 0) report.violation(`not judged: ${String(late)}`);
+  if (late !== undefined && texts.length === 0) report.violation(`${notJudged}: ${String(late)}`);
   for (const text of texts) report.violation(text);
   if (texts.length > 0) await subject.keepEvidence?.();
 }

@@ -73,15 +73,15 @@ async function inSetting(
   { watcherFlags, secondWatcher }: Setting,
   work: () => Promise<void>,
 ): Promise<void> {
+  const undo = watcherFlags && (await withFlags(world, 'watcher', watcherFlags));
   const since = auditPosition(world.instance);
-  // otherwise the second one may lead from the beginning, and the lease stays where it is when the first one dies
-  if (secondWatcher) await untilLed(world);
-  const second = secondWatcher && (await startSecond(world, 'watcher', secondWatcher.flags));
   try {
-    const undo = watcherFlags && (await withFlags(world, 'watcher', watcherFlags));
-    await work().finally(() => undo?.());
+    // otherwise the second one may lead from the beginning, and the lease stays where it is when the first one dies
+    if (secondWatcher) await untilLed(world);
+    const second = secondWatcher && (await startSecond(world, 'watcher', secondWatcher.flags));
+    await work().finally(() => second?.stop());
   } finally {
-    await second?.stop();
+    await undo?.();
   }
   if (secondWatcher) await judgeWriters(world, report, since, secondWatcher.leaseChanges);
 }
@@ -288,38 +288,6 @@ export function inOrder(...faults: readonly PlannedFault[]): FaultPlan['faultAt'
 export function shuffled<Value>(values: readonly Value[], random: Random): readonly Value[] {
   const left = [...values];
   return values.flatMap(() => left.splice(random.between(0, left.length - 1), 1));
-}
-
-/** A fault that outlasts every wait. */
-export interface LongFault {
-  readonly about: string;
-  readonly fault: (world: World) => Fault;
-  readonly lastsSeconds: number;
-  /** How often another watcher has to take over. */
-  readonly leaseChanges: number;
-}
-
-/** Longer than a lease, than a daemon may be silent in the middle of a step, than a connection is waited for. */
-const longFaults: readonly LongFault[] = [
-  {
-    about: 'watcher and daemons stand still beyond lease and heartbeat',
-    fault: (world) => frozen(world, 'watcher', 'daemon'),
-    ...{ lastsSeconds: 38, leaseChanges: 1 },
-  },
-  {
-    about: 'one node is cut off, and the container runtime of the other is away',
-    fault: (world) => together(cutOff(world, 'node-1'), killed(world, 'containerd-node-2')),
-    ...{ lastsSeconds: 25, leaseChanges: 0 },
-  },
-  {
-    about: 'the API server is away',
-    fault: (world) => killed(world, 'apiserver'),
-    ...{ lastsSeconds: 20, leaseChanges: 0 },
-  },
-];
-
-export function drawnLongFault(random: Random): LongFault {
-  return random.pick(longFaults);
 }
 
 const anyRole = ['worker', 'daemon', 'watcher', 'webhook', 'temporal'] as const;

@@ -5,10 +5,9 @@ import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
-import { type Cluster, connectToCluster } from '../support/cluster.ts';
+import type { Cluster } from '../support/cluster.ts';
 import { isServing } from '../support/fleet-watch.ts';
-import { describeAlone } from '../support/groups.ts';
-import type { TestPlatform } from '../support/platform.ts';
+import { describeAlone, describeProof } from '../support/groups.ts';
 import { recorded } from '../support/recorded.ts';
 import { serveResourceMetrics } from '../support/resource-metrics.ts';
 import { steadyLoad } from '../support/steady-load.ts';
@@ -22,11 +21,10 @@ let cluster: Cluster;
 
 beforeAll(async () => {
   local = await localCluster();
-  cluster = connectToCluster({ kubeconfig: local.kubeconfig } as TestPlatform);
+  ({ cluster } = local);
 });
 
 afterAll(async () => {
-  await cluster?.close();
   await local?.close();
 });
 
@@ -54,7 +52,7 @@ const server = container('app', {
   readinessProbe: { httpGet: { path: '/', port: 8080 }, periodSeconds: 1, timeoutSeconds: 30 },
 });
 
-describeAlone('a CloneSet in use', () => {
+describeProof('load', 'a CloneSet in use', () => {
   it.concurrent('loses no request while thirty pods behind a Service are updated in place', async () => {
     const fleet = await fleetOf({
       replicas: 30,

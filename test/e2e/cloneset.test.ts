@@ -6,10 +6,9 @@ import { searchAttributes } from '../../api/engine/operations.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
-import { type Cluster, connectToCluster } from '../support/cluster.ts';
+import type { Cluster } from '../support/cluster.ts';
 import { isServing, watchFleet } from '../support/fleet-watch.ts';
-import { describeAlone, describeTogether } from '../support/groups.ts';
-import type { TestPlatform } from '../support/platform.ts';
+import { describeProof, describeTogether } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
 import { container, Fleet, type FleetOptions, images, restartsOf, startedAt } from './fleet.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
@@ -20,11 +19,10 @@ let cluster: Cluster;
 
 beforeAll(async () => {
   local = await localCluster();
-  cluster = connectToCluster({ kubeconfig: local.kubeconfig } as TestPlatform);
+  ({ cluster } = local);
 });
 
 afterAll(async () => {
-  await cluster?.close();
   await local?.close();
 });
 
@@ -302,7 +300,7 @@ describeTogether('a CloneSet with two volumes for each pod', () => {
   });
 });
 
-describeAlone('an update of twenty pods', () => {
+describeProof('slow', 'an update of twenty pods', () => {
   let fleet: Fleet;
   let restarts = 0;
 

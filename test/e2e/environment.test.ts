@@ -7,7 +7,7 @@ import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
 import { formatState, parseState } from '../../api/in-place/state.ts';
 import { noWork } from '../../api/in-place/work.ts';
 import { unfinishedContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
-import { describeAlone, describeTogether } from '../support/groups.ts';
+import { describeProof, describeTogether } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
 
@@ -153,7 +153,7 @@ describeTogether('an update of labels that containers have in their environment'
   });
 });
 
-describeAlone('an update of labels that containers have in their environment', () => {
+describeProof('slow', 'an update of labels that containers have in their environment', () => {
   it('IPU-48: is not kept from it by the death of any process, and restarts nothing twice', async () => {
     const web = await pod((manifest) => ({
       ...manifest,

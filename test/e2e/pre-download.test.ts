@@ -11,7 +11,7 @@ import { ensureDebianTools } from '../../deploy/local/debian.ts';
 import { fileEntry, type LayerEntry } from '../../deploy/local/images.ts';
 import { silentProgress } from '../../deploy/local/progress.ts';
 import { newGate } from '../support/gate.ts';
-import { describeAlone } from '../support/groups.ts';
+import { describeAlone, describeProof } from '../support/groups.ts';
 import { TestRegistry } from '../support/test-registry.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
@@ -183,7 +183,9 @@ describeAlone('a CloneSet whose image changes', () => {
     await until(namespace, 'all pods to be updated', updated);
     expect(await pulledByKubelets(namespace, image)).toEqual([]);
   });
+});
 
+describeProof('slow', 'a CloneSet whose image changes', () => {
   it('waits on, and goes on, when worker and watcher are killed meanwhile', async () => {
     const gate = newGate();
     const repository = 'survived/app';

@@ -7,10 +7,9 @@ import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { fileEntry, type Image } from '../../deploy/local/images.ts';
 import { silentProgress } from '../../deploy/local/progress.ts';
 import { ensureTools, toolPath } from '../../deploy/local/tools.ts';
-import { type Cluster, connectToCluster } from '../support/cluster.ts';
+import type { Cluster } from '../support/cluster.ts';
 import { watchFleet } from '../support/fleet-watch.ts';
-import { describeAlone } from '../support/groups.ts';
-import type { TestPlatform } from '../support/platform.ts';
+import { describeProof } from '../support/groups.ts';
 import { type LoadReport, steadyLoad } from '../support/steady-load.ts';
 import { describeStuckConnection } from '../support/stuck-connection.ts';
 import { waitFor } from '../support/wait.ts';
@@ -23,12 +22,11 @@ let cluster: Cluster;
 beforeAll(async () => {
   await ensureTools(silentProgress, ['socket-server']);
   local = await localCluster();
-  cluster = connectToCluster({ kubeconfig: local.kubeconfig } as TestPlatform);
+  ({ cluster } = local);
   await local.pushImages(['1', '2', '3', 'idle'].map(serverImage));
 });
 
 afterAll(async () => {
-  await cluster?.close();
   await local?.close();
 });
 
@@ -87,7 +85,7 @@ function serversIn({ answers }: LoadReport): ReadonlySet<string> {
   return new Set(Object.keys(answers));
 }
 
-describeAlone('a hot-upgrade sidecar that hands over its listening socket', () => {
+describeProof('load', 'a hot-upgrade sidecar that hands over its listening socket', () => {
   it('SHU-41, SHU-70, SHU-81, SHU-86: loses no request and no connection while five pods are swapped twice', async () => {
     const namespace = await cluster.newNamespace();
     const found = async () =>

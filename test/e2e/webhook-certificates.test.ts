@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
-import { describeAlone } from '../support/groups.ts';
+import { describeAlone, describeProof } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
 
@@ -24,7 +24,7 @@ interface Configuration extends KubeObject {
 /** Certificates expire on a machine that stalls for longer than this. */
 const aheadMs = 15_000;
 
-describeAlone('the certificates of the webhook', () => {
+describeProof('slow', 'the certificates of the webhook', () => {
   it('change again and again while requests are made, and no request fails', async () => {
     const namespace = await cluster.newNamespace();
     await cluster.applySample('pod-three-containers.yaml', namespace);

@@ -153,13 +153,11 @@ export function eachOf(names: readonly string[], expectation: Expectation): Read
   return Object.fromEntries(names.map((name) => [name, expectation]));
 }
 
-/**
- * Two acts at each step, which chance chooses; with forced stops, too. The watcher has to look at everything every few
- * seconds.
- */
+/** Two acts at each step, which chance chooses; with forced stops, too. */
 export const anyActAtEachStep = faultScenario({
-  name: 'people terminate, reset and delete in the middle',
-  about: 'at each step, on plain and forced requests',
+  name: 'any-act',
+  about: 'people terminate, reset and delete in the middle: something else at each step, on plain and forced requests',
+  setting,
   async plan(world, random) {
     const all: readonly { readonly act: Act; readonly judgementOf: (pod: RecreatedPod) => Judgement }[] = [
       ...allTreatments(random).map((treatment) => ({ act: ofOperation(treatment), judgementOf: () => ({}) })),
@@ -188,4 +186,4 @@ export const anyActAtEachStep = faultScenario({
 });
 
 /** What people do to operations and objects, at each step. */
-export const people: readonly Scenario[] = [...interferences, ...deletions];
+export const people: readonly Scenario[] = [...interferences, ...deletions, anyActAtEachStep];

@@ -195,7 +195,7 @@ const anyTime = faultScenario({
 });
 
 /** Every container of some pods, each by a request of its own, all at once. */
-export function burst(name: string, size: { readonly pods: number; readonly containers: number }): Scenario {
+function burst(name: string, size: { readonly pods: number; readonly containers: number }): Scenario {
   return faultScenario({
     name,
     about: `${size.pods * size.containers} requests at once over ${size.pods} pods of ${size.containers} containers`,
@@ -210,6 +210,8 @@ export function burst(name: string, size: { readonly pods: number; readonly cont
     }),
   });
 }
+
+export const fortyRequests = burst('burst-of-forty', { pods: 8, containers: 5 });
 
 /** What requests go through beside the failure of each single role. */
 export const requestScenarios: readonly Scenario[] = [

@@ -1,15 +1,26 @@
 // Work of every kind side by side, while each role dies once: which one at which step is for chance to say.
 import type { Scenario } from '../campaign.ts';
 import type { SubjectKind } from '../chaos-subject.ts';
-import { type FaultPlan, faultScenario, hurriedFlags, type PlannedFault, type Role, shuffled } from '../fault-plan.ts';
+import {
+  type FaultPlan,
+  faultScenario,
+  hurriedFlags,
+  type PlannedFault,
+  type Role,
+  type Setting,
+  shuffled,
+} from '../fault-plan.ts';
 import { type Fault, killed, leaderChange, partsOf, recordOf } from '../faults.ts';
 import type { Random } from '../random.ts';
 import { allSubjects } from '../subjects/all.ts';
-import { RecreateRequests } from '../subjects/recreate-requests.ts';
+import { imagePulls } from '../subjects/image-pulls.ts';
+import { RecreateRequests, recreateRequests } from '../subjects/recreate-requests.ts';
+import { rollOuts } from '../subjects/roll-outs.ts';
+import { sidecarSwaps } from '../subjects/sidecar-swaps.ts';
 import type { World } from '../world.ts';
 
 /** Flags of every watcher: nobody waits a minute for its next look at everything. */
-export const sideBySideFlags = [...hurriedFlags(...allSubjects), '--engine-silent-after=5s'] as const;
+const watcherFlags = [...hurriedFlags(...allSubjects), '--engine-silent-after=5s'] as const;
 
 /** They die in an order that chance chooses, one at each step. */
 const roles = ['daemon', 'worker', 'watcher', 'webhook', 'temporal'] as const satisfies readonly Role[];
@@ -20,19 +31,42 @@ const last = 'apiserver' satisfies Role;
 const deaths = 1;
 
 /** What goes on while each role dies. */
-export interface Work {
+interface Work {
+  readonly name: string;
   readonly kinds: readonly SubjectKind[];
-  readonly withSecondWatcher: boolean;
   /** It dies first or second, so that work that waits for its missed heartbeat does so while the others die. */
   readonly soon?: Role;
 }
 
-/** The work of some kinds while each role dies once. */
-export function eachRoleDies(name: string, { kinds, withSecondWatcher, soon }: Work): Scenario {
+const slow: readonly SubjectKind[] = [imagePulls, rollOuts];
+/** Each of its steps waits for the kubelet, longer than all others together: see `swapScenarios`. */
+const apart: readonly SubjectKind[] = [sidecarSwaps];
+const quick = allSubjects.filter((kind) => ![recreateRequests, ...slow, ...apart].includes(kind));
+
+/** Each role dies once while work goes on, with one watcher and with two. */
+export interface RoleDeaths {
+  readonly oneWatcher: Scenario;
+  readonly twoWatchers: Scenario;
+}
+
+export const roleDeaths = {
+  requests: whileEachRoleDies({ name: 'requests', kinds: [recreateRequests] }),
+  slowWork: whileEachRoleDies({ name: 'slow-work', kinds: slow, soon: 'daemon' }),
+  quickWork: whileEachRoleDies({ name: 'quick-work', kinds: quick }),
+} as const;
+
+function whileEachRoleDies(work: Work): RoleDeaths {
+  return {
+    oneWatcher: eachRoleDies(work),
+    twoWatchers: eachRoleDies(work, { secondWatcher: { flags: watcherFlags, leaseChanges: 1 } }),
+  };
+}
+
+function eachRoleDies({ name, kinds, soon }: Work, { secondWatcher }: Pick<Setting, 'secondWatcher'> = {}): Scenario {
   return faultScenario({
-    name,
-    about: `${kinds.map((kind) => kind.about).join('; ')}${withSecondWatcher ? ', with a second watcher' : ''}`,
-    setting: withSecondWatcher ? { secondWatcher: { flags: sideBySideFlags, leaseChanges: 1 } } : {},
+    name: `each-role-${name}${secondWatcher ? '-two-watchers' : ''}`,
+    about: `kill -9 of each role once, beside ${kinds.map((kind) => kind.about).join('; ')}`,
+    setting: { watcherFlags, ...(secondWatcher && { secondWatcher }) },
     async plan(world, random, report) {
       const turns: readonly Role[] = [...soonest(shuffled(roles, random), soon, random), last];
       world.say(`   ${turns.join(', ')}`);
@@ -47,7 +81,7 @@ export function eachRoleDies(name: string, { kinds, withSecondWatcher, soon }: W
         const role = turns[step];
         if (role === undefined) return undefined;
         const fault = reallyKilled(world, role);
-        if (role === 'watcher' && withSecondWatcher) {
+        if (role === 'watcher' && secondWatcher) {
           return { ...leaderChange(world, fault), lastsSeconds: random.next() };
         }
         // the watcher has to say after a few seconds that Temporal is silent
