@@ -6,6 +6,7 @@ import { kubeResource, windlassAnnotation } from '../../api/core/well-known.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import type { KubeClient } from '../../kube/client.ts';
+import { BrokenPromise } from '../support/broken-promise.ts';
 import type { Cluster } from '../support/cluster.ts';
 import { type FleetWatch, watchFleet } from '../support/fleet-watch.ts';
 import { waitFor } from '../support/wait.ts';
@@ -182,7 +183,7 @@ export class Fleet {
     if (at < 0) return;
     const around = moments.slice(Math.max(at - 10, 0), at + 10);
     const pods = [...this.watch.pods.values()].map(({ metadata, status }) => ({ name: metadata.name, status }));
-    throw new Error(
+    throw new BrokenPromise(
       `${moments[at]?.ready} pods were ready, at least ${least} have to be: ${JSON.stringify({ around, pods }, undefined, 1)}`,
     );
   }

@@ -1,4 +1,5 @@
 // Whether the history of a roll-out is what happened, by the API server's own log.
+import { BrokenPromise } from '../support/broken-promise.ts';
 import { batchesIn } from '../support/history.ts';
 import { waitFor } from '../support/wait.ts';
 import type { Fleet } from './fleet.ts';
@@ -20,8 +21,9 @@ export async function judgeHistory(local: LocalCluster, fleet: Fleet, sinceMs: n
   const outcomes = batches.flatMap(({ verdict }) => verdict?.pods ?? []);
   const updated = outcomes.filter(({ why }) => why === undefined);
   const names = updated.map(({ pod }) => pod).toSorted();
+  const twice = names.filter((name, index) => names[index - 1] === name);
+  if (twice.length > 0) throw new BrokenPromise(`${twice.join()} updated twice: ${JSON.stringify(outcomes)}`);
   const wrongs = [
-    ...names.filter((name, index) => names[index - 1] === name).map((name) => `${name} is updated twice`),
     ...[...written.keys()].filter((name) => !names.includes(name)).map((name) => `no verdict names ${name}`),
     ...names.filter((name) => !written.has(name)).map((name) => `${name} was not written`),
     ...updated.flatMap(({ pod, at }) => {

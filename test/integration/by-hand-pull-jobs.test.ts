@@ -1,5 +1,6 @@
 import { afterAll } from '@jest/globals';
-import { describeByHand } from '../support/by-hand-suite.ts';
+import { testByHand } from '../support/by-hand-suite.ts';
+import { describeProof } from '../support/groups.ts';
 import { pullingForJob, stopJoinedNodes } from '../support/held-operations.ts';
 import { useSharedWindlass } from './windlass.ts';
 
@@ -14,11 +15,13 @@ const aborted = {
   done: ['node 1'],
 };
 
-describeByHand('a job that pulls on nodes, and that people treat by hand', windlass, {
-  moments: {
-    'a node is pulling': {
-      ...{ hold: pullingForJob, pending: 'fleet.v1.awaitNodes', cancelled: aborted, endsAtOnce: true },
+describeProof('by-hand', 'a job that pulls on nodes, and that people treat by hand', () => {
+  testByHand(windlass, {
+    moments: {
+      'a node is pulling': {
+        ...{ hold: pullingForJob, pending: 'fleet.v1.awaitNodes', cancelled: aborted, endsAtOnce: true },
+      },
     },
-  },
-  usual: pulled,
+    usual: pulled,
+  });
 });

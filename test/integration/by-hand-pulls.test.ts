@@ -1,5 +1,6 @@
 import { afterAll } from '@jest/globals';
-import { describeByHand } from '../support/by-hand-suite.ts';
+import { testByHand } from '../support/by-hand-suite.ts';
+import { describeProof } from '../support/groups.ts';
 import { pullingOnNode, reportingPull, stopJoinedNodes } from '../support/held-operations.ts';
 import { useSharedWindlass } from './windlass.ts';
 
@@ -10,10 +11,12 @@ const windlass = useSharedWindlass();
 
 const pulled = { end: '1 have it, 0 failed: job has completed', done: ['node 1'] };
 
-describeByHand('the pulls of a node that people treat by hand', windlass, {
-  moments: {
-    'an image is being pulled': { hold: pullingOnNode, pending: 'node.v1.pullImage' },
-    'a result is being written': { hold: reportingPull, pending: 'reportPulls' },
-  },
-  usual: pulled,
+describeProof('by-hand', 'the pulls of a node that people treat by hand', () => {
+  testByHand(windlass, {
+    moments: {
+      'an image is being pulled': { hold: pullingOnNode, pending: 'node.v1.pullImage' },
+      'a result is being written': { hold: reportingPull, pending: 'reportPulls' },
+    },
+    usual: pulled,
+  });
 });

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect } from '@jest/globals';
-import { describeByHand } from '../support/by-hand-suite.ts';
+import { testByHand } from '../support/by-hand-suite.ts';
+import { describeProof } from '../support/groups.ts';
 import { endingSidecars, requestingStops } from '../support/held-operations.ts';
 import { startJob, type TestJob } from '../support/jobs.ts';
 import { useSharedWindlass } from './windlass.ts';
@@ -17,10 +18,12 @@ afterAll(() => {
 
 const ended = { end: 'Succeeded', done: ['proxy', 'logger'] };
 
-describeByHand('an end of sidecars that people treat by hand', windlass, {
-  moments: {
-    'a sidecar is being stopped': { hold: endingSidecars },
-    'a stop is being requested': { hold: requestingStops, pending: 'endSidecars' },
-  },
-  usual: ended,
+describeProof('by-hand', 'an end of sidecars that people treat by hand', () => {
+  testByHand(windlass, {
+    moments: {
+      'a sidecar is being stopped': { hold: endingSidecars },
+      'a stop is being requested': { hold: requestingStops, pending: 'endSidecars' },
+    },
+    usual: ended,
+  });
 });

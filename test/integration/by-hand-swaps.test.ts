@@ -1,5 +1,6 @@
 import { afterAll } from '@jest/globals';
-import { describeByHand } from '../support/by-hand-suite.ts';
+import { testByHand } from '../support/by-hand-suite.ts';
+import { describeProof } from '../support/groups.ts';
 import { startingEmpty, startingImage, stopHeldSwaps, writingEmpty, writingImage } from '../support/held-swaps.ts';
 import { useSharedWindlass } from './windlass.ts';
 
@@ -18,14 +19,16 @@ const undone = {
   done: ['mesh-2 busybox:1.36', 'mesh-2 busybox:empty'],
 };
 
-describeByHand('a swap that people treat by hand', windlass, {
-  moments: {
-    'the new container gets ready': {
-      ...{ hold: startingImage, pending: 'fleet.v1.awaitSwap', cancelled: undone, endsAtOnce: true },
+describeProof('by-hand', 'a swap that people treat by hand', () => {
+  testByHand(windlass, {
+    moments: {
+      'the new container gets ready': {
+        ...{ hold: startingImage, pending: 'fleet.v1.awaitSwap', cancelled: undone, endsAtOnce: true },
+      },
+      'the new image is being written': { hold: writingImage, pending: 'fleet.v1.swapStep' },
+      'the old container is being emptied': { hold: writingEmpty, pending: 'fleet.v1.swapStep' },
+      'the old container becomes idle': { hold: startingEmpty, pending: 'fleet.v1.awaitSwap', cancelled: swapped },
     },
-    'the new image is being written': { hold: writingImage, pending: 'fleet.v1.swapStep' },
-    'the old container is being emptied': { hold: writingEmpty, pending: 'fleet.v1.swapStep' },
-    'the old container becomes idle': { hold: startingEmpty, pending: 'fleet.v1.awaitSwap', cancelled: swapped },
-  },
-  usual: swapped,
+    usual: swapped,
+  });
 });

@@ -4,6 +4,7 @@ import { findCondition } from '../../api/core/conditions.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { heldKeys } from '../../api/core/pod-readiness.ts';
 import { crrAnnotation, crrUnreadyFinalizer, podReadinessGate } from '../../api/core/well-known.ts';
+import { expectStops } from '../support/expect-stops.ts';
 import { newGate } from '../support/gate.ts';
 import type { PlayedPod } from '../support/kubelet-player.ts';
 import { isAtRest, type TestRequest } from '../support/requests.ts';
@@ -48,7 +49,7 @@ describe('a drain', () => {
     const drained = await pod.read();
     const old = await cluster.find<ContainerRecreateRequest>(crrV1alpha1, request.ref);
 
-    expect(node.stopsOf(pod)).toEqual([]);
+    expectStops(node.stopsOf(pod), []);
     expect(draining.metadata.finalizers).toEqual([crrUnreadyFinalizer]);
     expect(conditionOf(drained, 'Ready')).toBe('False');
     expect(conditionOf(drained, podReadinessGate)).toBe('False');

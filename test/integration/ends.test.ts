@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { expectStops } from '../support/expect-stops.ts';
 import { newGate } from '../support/gate.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { NodePlayer } from '../support/kubelet-player.ts';
@@ -45,7 +46,7 @@ describe('a request ends', () => {
     expect(late.status).toMatchObject({ phase: 'Completed', completionTime: status.completionTime });
     expect(late.status?.conditions).toEqual(status.conditions);
     expect(late.status?.containerRecreateStates).toMatchObject([{ isKilled: true }, { phase: 'Pending' }]);
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
   });
 
   it.concurrent('CRR-13: at its deadline when its turn has not come', async () => {
@@ -64,7 +65,7 @@ describe('a request ends', () => {
     expect(status.waitingFor).toBeUndefined();
     stopped.open();
     expect(outcomeOf(await first.ended())).toMatchObject({ type: 'Complete' });
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
   });
 
   it.concurrent('CRR-11: when its pod is deleted in the middle', async () => {
@@ -77,7 +78,7 @@ describe('a request ends', () => {
     expect(status.message).toBe('pod has gone');
     expect(outcomeOf(status)).toMatchObject({ type: 'Failed', reason: 'PodGone' });
     expect(status.containerRecreateStates?.map(({ phase }) => phase)).toEqual(['Recreating', 'Pending']);
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
     ready();
   });
 
@@ -108,7 +109,7 @@ describe('a request ends', () => {
       return status.name === 'RUNNING' ? undefined : status.name;
     });
     expect(closed).toBe('COMPLETED');
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
     await pod.restarted('app', 1); // a stop that has begun is never undone
   });
 

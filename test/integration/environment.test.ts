@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { operationOn, podWithEnvironment, setGate, setTier } from '../support/environment.ts';
+import { expectStops } from '../support/expect-stops.ts';
 import { newGate } from '../support/gate.ts';
 import type { PlayedPod } from '../support/kubelet-player.ts';
 import { phaseOf } from '../support/requests.ts';
@@ -29,7 +30,7 @@ describe('the environment of a pod that is updated in place', () => {
     await setGate(windlass(), pod, 'True');
     await setTier(windlass(), pod, 'iron');
     await setTier(windlass(), pod, 'gold');
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
     expect([pod.restartsOf('app'), pod.restartsOf('proxy')]).toEqual([1, 0]);
   });
 
@@ -50,11 +51,11 @@ describe('the environment of a pod that is updated in place', () => {
     await setTier(windlass(), pod, 'gold');
     const behind = await windlass().request({ pod, containers: ['proxy'] });
     expect((await behind.waitsFor('Queued')).status?.waitingFor?.blockedBy).toEqual([`crr/${request.ref.name}`]);
-    expect(node.stopsOf(pod)).toEqual(['proxy']);
+    expectStops(node.stopsOf(pod), ['proxy']);
     ready.open();
     expect(phaseOf(await request.ended(), 'app')).toBe('Succeeded');
     await behind.ended();
-    expect(node.stopsOf(pod).toSorted()).toEqual(['app', 'proxy', 'proxy']);
+    expectStops(node.stopsOf(pod).toSorted(), ['app', 'proxy', 'proxy']);
     expect(pod.restartsOf('app')).toBe(1);
   });
 
@@ -71,7 +72,7 @@ describe('the environment of a pod that is updated in place', () => {
     stopped.open();
     const status = await request.ended();
     expect([phaseOf(status, 'app'), phaseOf(status, 'proxy')]).toEqual(['Succeeded', 'Succeeded']);
-    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+    expectStops(node.stopsOf(pod), ['app', 'proxy']);
     expect([pod.restartsOf('app'), pod.restartsOf('proxy')]).toEqual([1, 1]);
   });
 

@@ -8,7 +8,7 @@ import { advanceActivity } from '../../activities/fleet/advance.ts';
 import { currentAttempt } from '../../activities/fleet/attempt.ts';
 import { FleetQueue } from '../../watcher/fleet/queue.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
-import { describeAlone } from '../support/groups.ts';
+import { describeAlone, describeProof } from '../support/groups.ts';
 import { testPlatform } from '../support/platform.ts';
 import { prepareRoles } from '../support/roles.ts';
 import { connectToTemporal, connectWorkersToTemporal } from '../support/temporal-connection.ts';
@@ -128,7 +128,9 @@ describeAlone('a roll-out by permits', () => {
     kubelet();
     await handle.result();
   });
+});
 
+describeProof('slow', 'a roll-out by permits', () => {
   it('disrupts nothing new while Temporal is away, keeps up its fleet, and goes on afterwards', async () => {
     const { handle, kubelet, unready, ofNew, uid } = await rollOut({ maxUnavailable: 1 }, [7]);
     await waitFor('the first restart', () => unready().length === 1);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { describeAlone } from '../support/groups.ts';
+import { describeAlone, describeProof } from '../support/groups.ts';
 import { batchesIn } from '../support/history.ts';
 import { problemsOf } from '../support/roll-out-by-hand.ts';
 import { type RollOuts, startRollOuts, type TrivialRollOut } from '../support/trivial-roll-outs.ts';
@@ -69,7 +69,7 @@ describeAlone('a roll-out that waits for long', () => {
   });
 });
 
-// These concern all roll-outs that there are, so they run one after the other.
+// This concerns all roll-outs that there are, so it runs after the others.
 describeAlone('a roll-out that waits for long', () => {
   it('is parked again by the next leader, which wakes it', async () => {
     const rollOut = await parked();
@@ -81,7 +81,9 @@ describeAlone('a roll-out that waits for long', () => {
     await rollOut.shows('RollingOut', 'BudgetSpent');
     await endsRight(rollOut);
   });
+});
 
+describeProof('slow', 'a roll-out that waits for long', () => {
   it('is woken once Temporal is back', async () => {
     const rollOut = await parked();
     await rollOuts.platform.kill('temporal');

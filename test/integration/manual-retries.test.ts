@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { commandLinesOf } from '../support/command-lines.ts';
+import { describeProof } from '../support/groups.ts';
 import { commandRows } from '../support/manual-retries/command-rows.ts';
 import { startOperations, stopOperations, typing } from '../support/manual-retries/operations.ts';
 import { runRows } from '../support/manual-retries/run-rows.ts';
@@ -15,7 +16,7 @@ afterAll(stopOperations);
 
 const rows = [...commandRows, ...runRows];
 
-describe('the page of manual retries', () => {
+describeProof('by-hand', 'the page of manual retries', () => {
   it('has a test for each command line', () => {
     expect(rows.flatMap(({ lines }) => lines).toSorted()).toEqual(commandLinesOf(page).toSorted());
   });

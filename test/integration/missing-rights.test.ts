@@ -3,6 +3,7 @@ import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { servedBy } from '../support/cluster.ts';
+import { expectStops } from '../support/expect-stops.ts';
 import { describeAlone } from '../support/groups.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { startJob } from '../support/jobs.ts';
@@ -38,12 +39,12 @@ describeAlone('an operation that lacks a right waits, says which, and goes on wh
       expect(status?.waitingFor?.unblock).toContain(
         `Allow ServiceAccount "kruise-system/windlass-worker" to patch pods/status in namespace "${pod.ref.namespace}"`,
       );
-      expect(node.stopsOf(pod)).toEqual([]);
+      expectStops(node.stopsOf(pod), []);
     });
     const ended = await request?.ended();
     expect(ended && outcomeOf(ended)).toMatchObject({ type: 'Complete' });
     expect(ended?.waitingFor).toBeUndefined();
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
   });
 
   it('CRR-50: a request in the middle, though it cannot even say so in its status', async () => {
@@ -60,7 +61,7 @@ describeAlone('an operation that lacks a right waits, says which, and goes on wh
       });
     });
     expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
-    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+    expectStops(node.stopsOf(pod), ['app', 'proxy']);
   });
 
   it('JST-12: the end of sidecars, before the request that stops them', async () => {
@@ -75,7 +76,7 @@ describeAlone('an operation that lacks a right waits, says which, and goes on wh
     });
     await job.phase('Succeeded');
     await job.ended();
-    expect(node.stopsOf(job.pod)).toEqual(['proxy']);
+    expectStops(node.stopsOf(job.pod), ['proxy']);
   });
 
   it('CS-46: a CloneSet that grows', async () => {

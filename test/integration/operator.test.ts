@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { commandNames } from '../../api/engine/operations.ts';
+import { expectStops } from '../support/expect-stops.ts';
 import { newGate } from '../support/gate.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf, phaseOf } from '../support/requests.ts';
@@ -18,11 +19,11 @@ describe('an operator', () => {
     await request.untilContainer('app', 'Succeeded');
     const { status } = await request.waitsFor('Paused');
     expect(status?.waitingFor?.unblock).toContain('paused by ann');
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
 
     await request.operation.signal('resume', { by: 'ann' });
     expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
-    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+    expectStops(node.stopsOf(pod), ['app', 'proxy']);
   });
 
   // the identity of the client that these tests signal with
@@ -51,7 +52,7 @@ describe('an operator', () => {
       expect(status && outcomeOf(status)).toMatchObject({ type: 'Failed', reason: 'Aborted' });
       expect(status && outcomeOf(status)?.message).toContain(`Aborted by ${by}`);
       expect(status?.containerRecreateStates?.map(({ phase }) => phase)).toEqual(['Recreating', 'Pending']);
-      expect(node.stopsOf(pod)).toEqual(['app']);
+      expectStops(node.stopsOf(pod), ['app']);
       ready();
     });
   }
@@ -71,7 +72,7 @@ describe('an operator', () => {
 
     await request.untilContainer('app', 'Recreating');
     await pod.restarted('app', 1);
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
   });
 
   it.concurrent('skips the container that holds everything up', async () => {
@@ -81,7 +82,7 @@ describe('an operator', () => {
     await request.operation.signal('skip');
 
     const status = await request.ended();
-    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+    expectStops(node.stopsOf(pod), ['app', 'proxy']);
     expect(phaseOf(status, 'proxy')).toBe('Succeeded');
     await request.until(`skipped by ${sender}`, ({ containerRecreateStates }) => {
       return containerRecreateStates?.[0]?.message === `skipped by ${sender}`;
@@ -100,7 +101,7 @@ describe('an operator', () => {
     ready();
 
     const status = await request.ended();
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
     expect(phaseOf(status, 'app')).toBe('Succeeded');
   });
 
@@ -121,7 +122,7 @@ describe('an operator', () => {
     await request.untilContainer('app', 'Succeeded');
     ready.open();
     expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
-    expect(node.stopsOf(pod)).toEqual(['app', 'proxy', 'app']);
+    expectStops(node.stopsOf(pod), ['app', 'proxy', 'app']);
     expect(pod.restartsOf('app')).toBe(1);
   });
 
@@ -142,7 +143,7 @@ describe('an operator', () => {
     await request.untilContainer('app', 'Succeeded');
     ready.open();
     await request.ended();
-    expect(node.stopsOf(pod)).toEqual(['app', 'proxy', 'app']);
+    expectStops(node.stopsOf(pod), ['app', 'proxy', 'app']);
   });
 
   const unreadable = [
@@ -172,7 +173,7 @@ describe('an operator', () => {
 
       const status = await request.ended();
       expect(status.message).toBe(`aborted by ${sender}`);
-      expect(node.stopsOf(pod)).toEqual(['app']);
+      expectStops(node.stopsOf(pod), ['app']);
     });
   }
 
@@ -193,7 +194,7 @@ describe('an operator', () => {
     ready();
 
     expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
-    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+    expectStops(node.stopsOf(pod), ['app', 'proxy']);
   });
 
   it.concurrent('pauses and terminates the workflow: the new run is paused as well', async () => {
@@ -208,10 +209,10 @@ describe('an operator', () => {
     await request.untilContainer('app', 'Succeeded');
     const { status } = await request.waitsFor('Paused');
     expect(status?.waitingFor?.unblock).toContain('paused by ann');
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
     await request.operation.signal('resume');
     expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
-    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+    expectStops(node.stopsOf(pod), ['app', 'proxy']);
   });
 
   it.concurrent('cancels the workflow, which is another way to abort', async () => {
@@ -221,7 +222,7 @@ describe('an operator', () => {
     await request.operation.cancel();
 
     expect((await request.ended()).message).toBe('aborted by a cancellation of its workflow');
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
     ready();
   });
 
@@ -244,7 +245,7 @@ describe('an operator', () => {
 
     expect(phaseOf(await request.ended(), 'app')).toBe('Succeeded');
     expect(pod.restartsOf('app')).toBe(1);
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
   });
 
   it.concurrent('CRR-36: terminates the workflow after a forced stop, which is not repeated', async () => {
@@ -255,7 +256,7 @@ describe('an operator', () => {
     ready();
 
     expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
-    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+    expectStops(node.stopsOf(pod), ['app', 'proxy']);
     expect([pod.restartsOf('app'), pod.restartsOf('proxy')]).toEqual([1, 1]);
   });
 
@@ -269,7 +270,7 @@ describe('an operator', () => {
       ready();
 
       expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
-      expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+      expectStops(node.stopsOf(pod), ['app', 'proxy']);
       expect([pod.restartsOf('app'), pod.restartsOf('proxy')]).toEqual([1, 1]);
     });
   }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { expectStops } from '../support/expect-stops.ts';
 import { newGate } from '../support/gate.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { phaseOf } from '../support/requests.ts';
@@ -24,11 +25,11 @@ describe('requests of one pod', () => {
       phase: 'Pending',
       waitingFor: { blockedBy: [`crr/${first.ref.name}`], blockedCount: 1, unblock: expect.any(String) },
     });
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
     stopped.open();
     await first.ended();
     const last = await second.ended();
-    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+    expectStops(node.stopsOf(pod), ['app', 'proxy']);
     expect(phaseOf(last, 'proxy')).toBe('Succeeded');
     expect(last.waitingFor).toBeUndefined();
   });
@@ -44,7 +45,7 @@ describe('requests of one pod', () => {
     await first.gone();
 
     expect(phaseOf(await second.ended(), 'logger')).toBe('Succeeded');
-    expect(node.stopsOf(pod)).toEqual(['app', 'logger']);
+    expectStops(node.stopsOf(pod), ['app', 'logger']);
     ready();
   });
 
@@ -66,7 +67,7 @@ describe('requests of one pod', () => {
     stopped.open();
     await third.ended();
 
-    expect(node.stopsOf(pod)).toEqual(['app', 'logger']);
+    expectStops(node.stopsOf(pod), ['app', 'logger']);
   });
 
   it.concurrent('CRR-30: two that were made in the same second never run at once', async () => {
@@ -107,6 +108,6 @@ describe('requests of one pod', () => {
     const ends = await Promise.all(requests.map((request) => request.ended()));
 
     expect(ends.map((status) => phaseOf(status, 'app'))).toEqual(requests.map(() => 'Succeeded'));
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
   });
 });

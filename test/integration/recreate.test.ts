@@ -1,6 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../api/container-recreate-request/types.ts';
 import { crrAnnotation, crrLabel } from '../../api/core/well-known.ts';
+import { expectStops } from '../support/expect-stops.ts';
 import { newGate } from '../support/gate.ts';
 import { describeAlone, describeTogether } from '../support/groups.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
@@ -24,7 +25,7 @@ describeTogether('a ContainerRecreateRequest', () => {
 
       const status = await request.ended();
 
-      expect(node.stopsOf(pod)).toEqual(['proxy', 'app', 'logger']);
+      expectStops(node.stopsOf(pod), ['proxy', 'app', 'logger']);
       expect(['app', 'proxy', 'logger'].map((name) => pod.restartsOf(name))).toEqual([1, 1, 1]);
       expect(status).toMatchObject({
         phase: 'Completed',
@@ -72,11 +73,11 @@ describeTogether('a ContainerRecreateRequest', () => {
       { name: 'app', phase: 'Recreating', isKilled: true },
       { name: 'proxy', phase: 'Pending' },
     ]);
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
 
     ready();
     await request.ended();
-    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+    expectStops(node.stopsOf(pod), ['app', 'proxy']);
   });
 
   it.concurrent('CRR-40: without an order stops one container after the other and waits for all together', async () => {
@@ -91,11 +92,11 @@ describeTogether('a ContainerRecreateRequest', () => {
     const { status } = await request.waitsFor('Stopping');
     await windlass().node.begunToStop(pod, 'app');
     expect(status?.waitingFor?.blockedBy).toEqual(['container/app']);
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
 
     stopped.open();
     await request.until('waiting for three containers', ({ waitingFor }) => waitingFor?.blockedCount === 3);
-    expect(node.stopsOf(pod)).toEqual(['app', 'proxy', 'logger']);
+    expectStops(node.stopsOf(pod), ['app', 'proxy', 'logger']);
 
     ready.open();
     expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
@@ -116,7 +117,7 @@ describeTogether('a ContainerRecreateRequest', () => {
     ]);
     expect(status.message ?? '').toBe('');
     expect(outcomeOf(status)).toMatchObject({ type: 'Failed', reason: 'StopFailed' });
-    expect(node.stopsOf(pod)).toEqual(['app']);
+    expectStops(node.stopsOf(pod), ['app']);
     expect(pod.restartsOf('proxy')).toBe(0);
   });
 
@@ -170,7 +171,7 @@ describeTogether('a ContainerRecreateRequest', () => {
 
     const status = await second.ended();
 
-    expect(node.stopsOf(pod)).toEqual(['proxy']);
+    expectStops(node.stopsOf(pod), ['proxy']);
     expect(pod.restartsOf('app')).toBe(1);
     expect(phaseOf(status, 'app')).toBe('Succeeded');
   });
@@ -191,7 +192,7 @@ describeTogether('a ContainerRecreateRequest', () => {
 
     const status = await second.ended();
 
-    expect(node.stopsOf(pod)).toEqual(['proxy', 'app']);
+    expectStops(node.stopsOf(pod), ['proxy', 'app']);
     expect(node.stops.find((stop) => stop.container === 'app' && stop.pod === pod.ref.uid)?.containerId).toBe(replaced);
     expect(pod.restartsOf('app')).toBe(2);
     expect(phaseOf(status, 'app')).toBe('Succeeded');
@@ -266,7 +267,7 @@ describeAlone('a ContainerRecreateRequest', () => {
       const containers = ['proxy', 'app'];
       const request = await windlass().request({ pod, containers, strategy: { orderedRecreate: true } });
       const status = await request.ended();
-      expect(node.stopsOf(pod)).toEqual(['proxy', 'app']);
+      expectStops(node.stopsOf(pod), ['proxy', 'app']);
       expect(outcomeOf(status)).toMatchObject({ type: 'Complete', status: 'True', reason: 'ContainersRecreated' });
       const { spec } = (await request.read()) ?? {};
       expect(spec?.containers).toMatchObject(
@@ -277,7 +278,7 @@ describeAlone('a ContainerRecreateRequest', () => {
       const ended = await wrong.ended();
       expect(outcomeOf(ended)).toMatchObject({ type: 'Failed', status: 'True', reason: 'InvalidRequest' });
       expect(outcomeOf(ended)?.message).toContain('spec.containers[1].name');
-      expect(node.stopsOf(pod)).toEqual(['proxy', 'app']);
+      expectStops(node.stopsOf(pod), ['proxy', 'app']);
     } finally {
       await windlass().restartWebhook([]);
     }

@@ -5,7 +5,7 @@ import type { PodBatch } from '../../workflows/plan/fleet/batch.ts';
 import { resetPoints } from '../support/by-hand.ts';
 import { closedAs } from '../support/closed.ts';
 import { newGate } from '../support/gate.ts';
-import { describeAlone } from '../support/groups.ts';
+import { describeProof } from '../support/groups.ts';
 import { batchesIn } from '../support/history.ts';
 import { byHand, type Judgement, problemsOf } from '../support/roll-out-by-hand.ts';
 import { type RollOuts, startRollOuts, type TrivialRollOut } from '../support/trivial-roll-outs.ts';
@@ -45,7 +45,7 @@ async function endsRight(rollOut: TrivialRollOut, judgement: Judgement = {}): Pr
   expect(await problemsOf(rollOuts, rollOut, judgement)).toEqual([]);
 }
 
-describeAlone('a roll-out whose history is reset', () => {
+describeProof('by-hand', 'a roll-out whose history is reset', () => {
   it.concurrent('ends again, from each of its workflow tasks, and restarts no pod', async () => {
     const rollOut = await rollOuts.begin({ replicas: 4, maxUnavailable: 2 });
     await endsRight(rollOut);
@@ -100,7 +100,7 @@ describeAlone('a roll-out whose history is reset', () => {
   });
 });
 
-describeAlone('a roll-out whose workflow is ended by hand', () => {
+describeProof('by-hand', 'a roll-out whose workflow is ended by hand', () => {
   it.concurrent('goes on when it is started anew after it was terminated', async () => {
     const rollOut = await inFlight();
     await rollOut.handle.terminate('by hand');
@@ -158,7 +158,7 @@ describeAlone('a roll-out whose workflow is ended by hand', () => {
   });
 });
 
-describeAlone('an activity of a roll-out that an operator treats by hand', () => {
+describeProof('by-hand', 'an activity of a roll-out that an operator treats by hand', () => {
   it.concurrent('says that a batch is paused, and goes on with it when it is unpaused', async () => {
     const rollOut = await waiting();
     const hand = byHand(rollOuts, rollOut);
@@ -315,7 +315,7 @@ async function heldAtEachMoment() {
   return { started, release };
 }
 
-describeAlone('Temporal', () => {
+describeProof('by-hand', 'Temporal', () => {
   it('goes away at whatever moment: no further pod is disrupted until it is back, and none twice', async () => {
     const { started, release } = await heldAtEachMoment();
     const other = await rollOuts.begin({ maxUnavailable: 1 });
@@ -343,7 +343,7 @@ describeAlone('Temporal', () => {
   });
 });
 
-describeAlone('the next leader', () => {
+describeProof('by-hand', 'the next leader', () => {
   it('goes on at whatever moment the one before has lost the lease', async () => {
     const { started, release } = await heldAtEachMoment();
     const next = rollOuts.newTerm();

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { describeAlone } from '../support/groups.ts';
+import { describeAlone, describeProof } from '../support/groups.ts';
 import { batchesIn } from '../support/history.ts';
 import { type RollOuts, startRollOuts } from '../support/trivial-roll-outs.ts';
 import { waitFor } from '../support/wait.ts';
@@ -189,7 +189,7 @@ describeAlone('an operator', () => {
   });
 });
 
-describeAlone('a roll-out without Temporal', () => {
+describeProof('slow', 'a roll-out without Temporal', () => {
   it('disrupts nothing new, and goes on when Temporal is back', async () => {
     const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
     await waitFor('the first pod', () => rollOut.pods('new') === 1);

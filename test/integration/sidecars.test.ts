@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Node } from '../../api/core/node.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
+import { expectStops } from '../support/expect-stops.ts';
 import { newGate } from '../support/gate.ts';
 import { marks, startJob } from '../support/jobs.ts';
 import { NodePlayer } from '../support/kubelet-player.ts';
@@ -16,7 +17,7 @@ describe('the end of sidecars', () => {
     job.pod.exit('main');
     await job.phase('Succeeded');
     await job.ended();
-    expect(windlass().node.stopsOf(job.pod).toSorted()).toEqual(['a', 'b']);
+    expectStops(windlass().node.stopsOf(job.pod).toSorted(), ['a', 'b']);
     const request = await waitFor('the request to complete', async () => {
       const now = await job.request();
       return now?.status?.phase === 'Completed' && now;
@@ -33,7 +34,7 @@ describe('the end of sidecars', () => {
     const pod = await job.phase('Succeeded');
     expect(pod.status?.conditions?.find(({ type }) => type === 'SidecarTerminated')).toMatchObject({ status: 'True' });
     await job.ended();
-    expect(windlass().node.stopsOf(job.pod)).toEqual(['a', 'b']);
+    expectStops(windlass().node.stopsOf(job.pod), ['a', 'b']);
   });
 
   it.concurrent('JST-24, JST-27: a sidecar that fails when it is stopped under OnFailure is stopped again', async () => {
@@ -45,7 +46,7 @@ describe('the end of sidecars', () => {
     job.pod.script('proxy', {});
     await job.phase('Succeeded');
     await job.ended();
-    expect(windlass().node.stopsOf(job.pod)).toEqual(['proxy', 'proxy']);
+    expectStops(windlass().node.stopsOf(job.pod), ['proxy', 'proxy']);
   });
 
   it.concurrent('JST-30: a stop that the runtime refuses is tried again, at once after retry', async () => {
@@ -62,7 +63,7 @@ describe('the end of sidecars', () => {
     const pod = await job.phase('Succeeded');
     await job.ended();
     // two, or more if ten seconds had passed before the retry
-    expect(windlass().node.stopsOf(job.pod).slice(0, 2)).toEqual(['proxy', 'proxy']);
+    expectStops(windlass().node.stopsOf(job.pod).slice(0, 2), ['proxy', 'proxy']);
     await waitFor('the wait to be taken back', async () => {
       const now = await job.pod.read();
       return now?.metadata.annotations?.['windlass.io/sidecar-termination'] === undefined;

@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { searchAttributes } from '../../api/engine/operations.ts';
 import { payloadLimitBytes } from '../../workers/payload-limit.ts';
 import { workflowBuildId } from '../../workers/workflow-bundle.ts';
+import { expectStops } from '../support/expect-stops.ts';
 import { payloadsOf, summariesOf } from '../support/history.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf } from '../support/requests.ts';
@@ -84,7 +85,7 @@ describe('an operation', () => {
 
     expect(outcomeOf(status)).toMatchObject({ type: 'Complete' });
     expect(status.containerRecreateStates?.map(({ name }) => name)).toEqual(names);
-    expect(node.stopsOf(pod)).toEqual(names);
+    expectStops(node.stopsOf(pod), names);
     const payloads = payloadsOf(await request.operation.fetchHistory());
     expect(payloads.length).toBeGreaterThan(100);
     expect(payloads.filter(({ bytes }) => bytes > payloadLimitBytes)).toEqual([]);

@@ -1,6 +1,6 @@
 // Tests of what people do to an operation with `temporal`, the same for each type. They are judged by the object of the
 // operation and by what was done to containers and nodes; how the runs end is not.
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { type ActivityByHand, failedTasks, type Operator, operatorOn, resetPoints } from './by-hand.ts';
 import type { HeldOperation, Hold } from './held-operations.ts';
 import { waitFor } from './wait.ts';
@@ -92,63 +92,61 @@ async function pendingOf(operator: Operator, type: string | undefined): Promise<
 }
 
 /** Treats an operation of one type at each of its moments. */
-export function describeByHand(name: string, windlass: () => Windlass, { moments, usual }: ByHandSuite): void {
-  describe(name, () => {
-    it.concurrent('ends again, from each of its workflow tasks after its end', async () => {
-      const [moment] = Object.values(moments);
-      if (!moment) throw new Error('there is no moment');
+export function testByHand(windlass: () => Windlass, { moments, usual }: ByHandSuite): void {
+  it.concurrent('ends again, from each of its workflow tasks after its end', async () => {
+    const [moment] = Object.values(moments);
+    if (!moment) throw new Error('there is no moment');
+    const { operation, operator } = await held(windlass(), moment);
+    await endsAs(usual, operation, operator);
+    const runId = await operator.runId();
+    const points = resetPoints(await operator.handle.fetchHistory());
+    for (const point of points) {
+      await operator.reset(runId, point);
+      await operator.ended(Promise.resolve());
+    }
+    await expectEnd(usual, operation);
+  });
+
+  for (const [what, moment] of Object.entries(moments)) {
+    it.concurrent(`goes on from each of its workflow tasks when ${what}`, async () => {
       const { operation, operator } = await held(windlass(), moment);
-      await endsAs(usual, operation, operator);
       const runId = await operator.runId();
       const points = resetPoints(await operator.handle.fetchHistory());
-      for (const point of points) {
-        await operator.reset(runId, point);
-        await operator.ended(Promise.resolve());
-      }
-      await expectEnd(usual, operation);
+      for (const point of points) await operator.reset(runId, point);
+      await endsAs(usual, operation, operator, 1 + points.length);
     });
 
-    for (const [what, moment] of Object.entries(moments)) {
-      it.concurrent(`goes on from each of its workflow tasks when ${what}`, async () => {
+    it.concurrent(`begins anew when it is terminated when ${what}`, async () => {
+      const { operation, operator } = await held(windlass(), moment);
+      const runId = await operator.runId();
+      await operator.handle.terminate('by hand');
+      await waitFor('the next run', async () => (await operator.runId()) !== runId);
+      await endsAs(usual, operation, operator, 2);
+    });
+
+    const { cancelled, endsAtOnce } = moment;
+    if (cancelled) {
+      it.concurrent(`is aborted by a cancellation when ${what}`, async () => {
         const { operation, operator } = await held(windlass(), moment);
-        const runId = await operator.runId();
-        const points = resetPoints(await operator.handle.fetchHistory());
-        for (const point of points) await operator.reset(runId, point);
-        await endsAs(usual, operation, operator, 1 + points.length);
-      });
-
-      it.concurrent(`begins anew when it is terminated when ${what}`, async () => {
-        const { operation, operator } = await held(windlass(), moment);
-        const runId = await operator.runId();
-        await operator.handle.terminate('by hand');
-        await waitFor('the next run', async () => (await operator.runId()) !== runId);
-        await endsAs(usual, operation, operator, 2);
-      });
-
-      const { cancelled, endsAtOnce } = moment;
-      if (cancelled) {
-        it.concurrent(`is aborted by a cancellation when ${what}`, async () => {
-          const { operation, operator } = await held(windlass(), moment);
-          await operator.handle.cancel();
-          if (endsAtOnce) await operation.over();
-          await operation.letGo();
-          await waitFor('the end', async () => {
-            await expectEnd(cancelled, operation);
-            return (await operator.handle.describe()).status.name !== 'RUNNING';
-          });
+        await operator.handle.cancel();
+        if (endsAtOnce) await operation.over();
+        await operation.letGo();
+        await waitFor('the end', async () => {
+          await expectEnd(cancelled, operation);
+          return (await operator.handle.describe()).status.name !== 'RUNNING';
         });
-      }
-
-      for (const [treated, { before, after }] of Object.entries(treatments)) {
-        it.concurrent(`goes on when its activities are ${treated} when ${what}`, async () => {
-          const { operation, operator, activities } = await held(windlass(), moment);
-          const ids = activities.map(({ id }) => id);
-          for (const id of ids) await unlessEnded(operator, id, before);
-          await operation.letGo();
-          for (const id of ids) await unlessEnded(operator, id, after);
-          await endsAs(usual, { ...operation, letGo: () => undefined }, operator);
-        });
-      }
+      });
     }
-  });
+
+    for (const [treated, { before, after }] of Object.entries(treatments)) {
+      it.concurrent(`goes on when its activities are ${treated} when ${what}`, async () => {
+        const { operation, operator, activities } = await held(windlass(), moment);
+        const ids = activities.map(({ id }) => id);
+        for (const id of ids) await unlessEnded(operator, id, before);
+        await operation.letGo();
+        for (const id of ids) await unlessEnded(operator, id, after);
+        await endsAs(usual, { ...operation, letGo: () => undefined }, operator);
+      });
+    }
+  }
 }

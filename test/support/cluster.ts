@@ -25,6 +25,8 @@ export interface Cluster {
   readonly kube: KubeClient;
   /** A namespace for one test, ready for pods. */
   newNamespace(): Promise<string>;
+  /** Deletes the namespaces that it has made; what is in them ends after that. */
+  removeNamespaces(): Promise<void>;
   /** A Node object without a kubelet and a daemon, unless the test plays them. */
   newNode(labels?: Readonly<Record<string, string>>): Promise<Node>;
   /** The current object; undefined when it is gone. */
@@ -35,10 +37,9 @@ export interface Cluster {
 }
 
 /** Connects to the API server of the platform as its administrator. */
-export function connectToCluster(platform: TestPlatform): Cluster {
-  const kube = patient(
-    createKubeClient({ kubeconfig: platform.kubeconfig, userAgent: 'windlass-test', qps: 1_000, burst: 2_000 }),
-  );
+export function connectToCluster({ kubeconfig }: Pick<TestPlatform, 'kubeconfig'>): Cluster {
+  const namespaces = new Set<string>();
+  const kube = patient(createKubeClient({ kubeconfig, userAgent: 'windlass-test', qps: 1_000, burst: 2_000 }));
 
   async function find<T extends KubeObject>(resource: Resource, ref: { namespace?: string; name: string }) {
     try {
@@ -56,8 +57,18 @@ export function connectToCluster(platform: TestPlatform): Cluster {
 
     async newNamespace() {
       const name = `test-${randomUUID().slice(0, 8)}`;
+      namespaces.add(name);
       await createNamespace(kube, name);
       return name;
+    },
+
+    async removeNamespaces() {
+      for (const name of namespaces) {
+        await kube.delete(kubeResource.namespaces, { name }).catch((error: unknown) => {
+          if (!isGone(error)) throw error;
+        });
+      }
+      namespaces.clear();
     },
 
     async newNode(labels = {}) {

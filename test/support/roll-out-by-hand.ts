@@ -1,4 +1,5 @@
 import { type PodBatch, type PodOutcome, podsOf } from '../../workflows/plan/fleet/batch.ts';
+import { BrokenPromise } from './broken-promise.ts';
 import { activitiesByHand, failedTasks } from './by-hand.ts';
 import { type BatchInHistory, batchesIn } from './history.ts';
 import type { RollOuts, TrivialRollOut } from './trivial-roll-outs.ts';
@@ -40,8 +41,8 @@ export async function problemsOf(
   const wanted = cluster.pods(rollOut.uid).map(({ name }) => name);
   const histories = await byHand(rollOuts, rollOut).histories(runs);
   if (histories.length > runs) throw new Error(`the workflow has had ${histories.length} runs`);
+  if (most > maxUnavailable) throw new BrokenPromise(`${most} pods were not ready at once, not ${maxUnavailable}`);
   return [
-    ...(most > maxUnavailable ? [`${most} pods were not ready at once`] : []),
     ...differences(`restarted to ${revision}`, wanted, restarted),
     ...histories.flatMap(failedTasks),
     ...(isForged ? [] : historyProblems(histories.map(batchesIn), restarted, revision)),

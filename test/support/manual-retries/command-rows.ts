@@ -1,6 +1,7 @@
 import { expect } from '@jest/globals';
 import type { ActivityName } from '../../../workflows/shared/results.ts';
 import type { Placeholders } from '../command-lines.ts';
+import { expectStops } from '../expect-stops.ts';
 import type { OperationType } from '../played-operations.ts';
 import type { SteerableOperation } from '../steerable-operations.ts';
 import { waitFor } from '../wait.ts';
@@ -73,7 +74,7 @@ const retries: readonly Row[] = [
         await request.untilContainer('app', 'Succeeded');
         await request.operation.signal('abort', { by: 'ann' });
         await request.ended();
-        expect(windlass().node.stopsOf(pod)).toEqual(['app', 'proxy', 'app']);
+        expectStops(windlass().node.stopsOf(pod), ['app', 'proxy', 'app']);
       },
     },
   },

@@ -1,4 +1,5 @@
 import { expect } from '@jest/globals';
+import { expectStops } from '../expect-stops.ts';
 import { inTheMiddle } from '../in-the-middle.ts';
 import type { OperationType } from '../played-operations.ts';
 import { outcomeOf } from '../requests.ts';
@@ -54,7 +55,7 @@ const continuesAfterReset = {
     await type(workflow, { 'event ID': await completedTask(request.operation) });
     ready();
     expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
-    expect(windlass().node.stopsOf(pod)).toEqual(['app', 'proxy']);
+    expectStops(windlass().node.stopsOf(pod), ['app', 'proxy']);
   },
   rollOut: startsOverTrivial,
 };
@@ -73,7 +74,7 @@ const ends: readonly Row[] = [
         await type({ client: windlass().client, workflowId: request.workflowId });
         ready();
         expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
-        expect(windlass().node.stopsOf(pod)).toEqual(['app', 'proxy']);
+        expectStops(windlass().node.stopsOf(pod), ['app', 'proxy']);
       },
       'rollOut: what the watcher starts continues': async (type) => {
         const rollOut = await begunRollOut();
