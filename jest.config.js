@@ -10,6 +10,7 @@ export default {
     ],
   },
   setupFiles: ['<rootDir>/test/support/property-seed.ts', '<rootDir>/test/support/own-instance.ts'],
+  testSequencer: '<rootDir>/test/runner/longest-first.ts',
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   modulePathIgnorePatterns: ['<rootDir>/.windlass'],
   // Half of a small machine may be somebody else's; no test of ours waits for a time, so patience costs nothing. A test

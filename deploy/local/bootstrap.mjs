@@ -12,6 +12,7 @@ const [verb = 'help', ...rest] = process.argv.slice(2);
 installPackages();
 const script = {
   test: 'test/run.ts',
+  proof: 'test/proof.ts',
   check: 'test/check/main.ts',
   record: 'test/record.ts',
   bench: 'test/bench/main.ts',

@@ -1,5 +1,4 @@
 import { spawn } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
 import { createReadStream, readFileSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,6 +16,7 @@ import { status } from '../../deploy/local/platform.ts';
 import { silentProgress } from '../../deploy/local/progress.ts';
 import { run } from '../../deploy/local/run.ts';
 import { toolPath } from '../../deploy/local/tools.ts';
+import { type Cluster, connectToCluster } from '../support/cluster.ts';
 import { isLate, unlessLate } from '../support/patience.ts';
 import { connectToTemporal } from '../support/temporal-connection.ts';
 import { waitFor } from '../support/wait.ts';
@@ -39,6 +39,8 @@ export interface RuntimeContainer {
 /** A cluster with real nodes and Windlass, with the tools of a user. */
 export interface LocalCluster {
   readonly kubeconfig: string;
+  /** The API server, accessed by Windlass's own client. */
+  readonly cluster: Cluster;
   /** The address at which the API server reaches processes of this machine. */
   readonly machine: string;
   readonly temporal: Client;
@@ -76,6 +78,7 @@ export interface LocalCluster {
   inNode(place: string, script: string): Promise<string>;
   /** All entries of the API server's audit log about a request so far. */
   auditLog(): AsyncIterable<AuditEntry>;
+  /** Deletes the namespaces of the tests: what runs in them would take the processors from the files that follow. */
   close(): Promise<void>;
 }
 
@@ -99,6 +102,7 @@ export async function localCluster(): Promise<LocalCluster> {
   const { kubeconfig } = now;
   const debian = await ensureDebianTools(silentProgress);
   const connection = await connectToTemporal(now.temporal);
+  const cluster = connectToCluster({ kubeconfig });
   const env = { ...process.env, KUBECONFIG: kubeconfig };
 
   async function kubectl(args: readonly string[], input = ''): Promise<Answer> {
@@ -132,20 +136,13 @@ export async function localCluster(): Promise<LocalCluster> {
 
   return {
     kubeconfig,
+    cluster,
     machine: now.machine,
     temporal: new Client({ connection }),
     kubectl,
     ok,
     get,
-    async newNamespace() {
-      const namespace = `e2e-${randomUUID().slice(0, 8)}`;
-      await ok(['create', 'namespace', namespace]);
-      await waitFor('the default service account', async () => {
-        const { code } = await kubectl(['get', 'serviceaccount', 'default', '-n', namespace]);
-        return code === 0;
-      });
-      return namespace;
-    },
+    newNamespace: () => cluster.newNamespace(),
     async applySample(file, namespace) {
       await ok(['apply', '-n', namespace, '-f', join(repository, 'deploy', 'samples', file)]);
     },
@@ -205,7 +202,11 @@ export async function localCluster(): Promise<LocalCluster> {
       return await run(command, rest, { env: debian.env });
     },
     auditLog: () => auditLog(instance),
-    close: () => connection.close(),
+    async close() {
+      await cluster.removeNamespaces();
+      await cluster.close();
+      await connection.close();
+    },
   };
 }
 

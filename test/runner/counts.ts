@@ -27,32 +27,3 @@ export function describeCounts({ passed, failed, skipped }: Counts): string {
 export function isGreen({ passed, failed }: Counts): boolean {
   return failed === 0 && passed > 0;
 }
-
-/** The parts of Jest's JSON result that count. */
-export interface JestResult {
-  readonly success: boolean;
-  readonly numPassedTests: number;
-  readonly numFailedTests: number;
-  readonly numPendingTests: number;
-  readonly numTodoTests: number;
-  /** Files that failed before or outside their tests. */
-  readonly numRuntimeErrorTestSuites: number;
-  readonly testResults: readonly JestFile[];
-}
-
-/** A file in it, with times in milliseconds since 1970. */
-export interface JestFile {
-  readonly name: string;
-  readonly startTime: number;
-  readonly endTime: number;
-}
-
-/** Counts a file that could not be run as one failed test; a run that failed for no counted reason, too. */
-export function countJest(result: JestResult): Counts {
-  const failed = result.numFailedTests + result.numRuntimeErrorTestSuites;
-  return {
-    passed: result.numPassedTests,
-    failed: result.success ? failed : Math.max(failed, 1),
-    skipped: result.numPendingTests + result.numTodoTests,
-  };
-}

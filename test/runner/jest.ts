@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Counts, countJest, type JestResult } from './counts.ts';
-import type { FileTime } from './times.ts';
+import { nothing } from './counts.ts';
+import { type FileResult, fileResults, type JestResult } from './jest-result.ts';
 
 export interface JestRun {
   readonly root: string;
@@ -16,19 +16,16 @@ export interface JestRun {
   readonly signal: AbortSignal;
 }
 
-/** What Jest has run. */
-export interface JestOutcome {
-  readonly counts: Counts;
-  readonly times: readonly FileTime[];
-}
-
 /** Those of the arguments that name files. */
 export function patternsIn(args: readonly string[]): readonly string[] {
   return args.filter((arg) => arg.startsWith('test/'));
 }
 
-/** Runs Jest in a process of its own, with its own output, and counts. A Jest that dies counts as a failed test. */
-export async function runJest({ root, folder, args, files, env, signal }: JestRun): Promise<JestOutcome> {
+/**
+ * Runs Jest in a process of its own, with its own output. A Jest that dies, or calls a run failed in which no file
+ * failed, counts as a failed test of the folder.
+ */
+export async function runJest({ root, folder, args, files, env, signal }: JestRun): Promise<readonly FileResult[]> {
   const scratch = mkdtempSync(join(tmpdir(), 'windlass-jest-'));
   const outputFile = join(scratch, 'result.json');
   const patterns = patternsIn(args);
@@ -52,22 +49,21 @@ export async function runJest({ root, folder, args, files, env, signal }: JestRu
       child.once('error', (error) => resolve(error.message));
       child.once('close', (code, killedBy) => resolve(`exit ${code ?? killedBy}`));
     });
-    return readResult(outputFile, ended);
+    const results = fileResults(readResult(outputFile), root);
+    const isRed = results.some(({ counts }) => counts.failed > 0);
+    return ended === 'exit 0' || isRed ? results : [...results, withoutResult(folder, ended)];
   } finally {
     rmSync(scratch, { recursive: true });
   }
 }
 
-function readResult(outputFile: string, ended: string): JestOutcome {
-  try {
-    const result: JestResult = JSON.parse(readFileSync(outputFile, 'utf8'));
-    const times = result.testResults.map(({ name, startTime, endTime }) => ({
-      file: name,
-      seconds: (endTime - startTime) / 1000,
-    }));
-    return { counts: countJest(result), times };
-  } catch {
-    console.log(`Jest ended without a result (${ended})`);
-    return { counts: { passed: 0, failed: 1, skipped: 0 }, times: [] };
-  }
+/** Nothing, if Jest has written none. */
+function readResult(outputFile: string): JestResult {
+  return existsSync(outputFile) ? JSON.parse(readFileSync(outputFile, 'utf8')) : { testResults: [] };
+}
+
+/** Stands for the tests that Jest did not come to. */
+function withoutResult(folder: string, ended: string): FileResult {
+  const failures = [{ test: '', why: `Jest ended with ${ended}, and no file has failed` }];
+  return { file: folder, seconds: 0, counts: { ...nothing, failed: 1 }, tests: [], failures };
 }

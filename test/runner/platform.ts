@@ -17,14 +17,21 @@ export interface PlatformNeeds {
 
 /**
  * Does the work while an instance of the local platform is up; the work learns its name from WINDLASS_INSTANCE. What a
- * run that was killed left behind is taken down first, and the instance is taken down however the work ends.
+ * run that was killed left behind is taken down first, and the instance is taken down however the work ends. If it cannot be
+ * brought up, that is tried once more.
  */
 export async function withPlatform<Result>(needs: PlatformNeeds, work: () => Promise<Result>): Promise<Result> {
   const { instance, nodes, windlass, featureGates, keep } = needs;
   const progress = createProgress();
   if (!keep) await down(instance, progress);
   try {
-    await up({ name: instance, nodes, windlass, featureGates, progress });
+    const bringUp = () => up({ name: instance, nodes, windlass, featureGates, progress });
+    await bringUp().catch(async (error: unknown) => {
+      const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
+      console.log(`Instance "${instance}" could not be brought up, it is tried once more: ${why}`);
+      await down(instance, progress);
+      await bringUp();
+    });
     return await work();
   } finally {
     if (!keep) await down(instance, progress);
@@ -50,4 +57,4 @@ export async function removeNamespaces(instance: string): Promise<void> {
   if (made.length > 0) await kubectl('delete', ...made, '--timeout=300s');
 }
 
-const madeByTest = /^namespace\/(e2e|test)-/;
+const madeByTest = /^namespace\/test-/;

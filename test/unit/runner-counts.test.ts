@@ -1,38 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { countJest, describeCounts, isGreen, type JestResult, nothing, sum } from '../runner/counts.ts';
+import { describeCounts, isGreen, nothing, sum } from '../runner/counts.ts';
+import type { FileResult } from '../runner/jest-result.ts';
 import { addedUp, describeTimes } from '../runner/times.ts';
 
-function jestResult(overrides: Partial<JestResult>): JestResult {
-  return {
-    success: true,
-    numPassedTests: 3,
-    numFailedTests: 0,
-    numPendingTests: 0,
-    numTodoTests: 0,
-    numRuntimeErrorTestSuites: 0,
-    testResults: [],
-    ...overrides,
-  };
+function fileOf(name: string, seconds: number, tests: FileResult['tests'] = []): FileResult {
+  return { file: `test/unit/${name}.test.ts`, seconds, counts: nothing, tests, failures: [] };
 }
-
-describe('countJest', () => {
-  it('counts pending and todo as skipped', () => {
-    expect(countJest(jestResult({ numPendingTests: 1, numTodoTests: 2 }))).toEqual({
-      passed: 3,
-      failed: 0,
-      skipped: 3,
-    });
-  });
-
-  it('counts a file that could not be run as failed', () => {
-    const result = jestResult({ success: false, numFailedTests: 1, numRuntimeErrorTestSuites: 2 });
-    expect(countJest(result)).toMatchObject({ failed: 3 });
-  });
-
-  it('never calls a run green that Jest calls failed', () => {
-    expect(countJest(jestResult({ success: false }))).toMatchObject({ failed: 1 });
-  });
-});
 
 describe('isGreen', () => {
   it('is not satisfied with nothing', () => {
@@ -44,13 +17,28 @@ describe('isGreen', () => {
 });
 
 describe('describeTimes', () => {
-  const time = (name: string, seconds: number) => ({ file: `/w/test/unit/${name}.test.ts`, seconds });
-
-  it('names the slowest files, and all that are over the budget', () => {
-    const files = [time('a', 1.2), time('b', 12), time('c', 9.6), time('d', 3), time('e', 2), time('f', 11)];
+  it('names the slowest files, and all that are over the budget with their slowest tests', () => {
+    const tests = [
+      { test: 'is quick', seconds: 0.4 },
+      { test: 'is slow', seconds: 7 },
+      { test: 'is slower', seconds: 8.8 },
+      { test: 'is late', seconds: 2 },
+    ];
+    const files = [
+      fileOf('a', 1.2),
+      fileOf('b', 12, tests),
+      fileOf('c', 9.6),
+      fileOf('d', 3),
+      fileOf('e', 2),
+      fileOf('f', 11),
+    ];
     expect(describeTimes(files, 10)).toEqual([
       'slowest of 6 files: b 12 s, f 11 s, c 10 s, d 3 s, e 2 s',
-      'over the budget of 10 s for a file: b 12 s, f 11 s',
+      'over the budget of 10 s: b 12 s',
+      '  9 s is slower',
+      '  7 s is slow',
+      '  2 s is late',
+      'over the budget of 10 s: f 11 s',
     ]);
     expect(describeTimes(files)).toHaveLength(1);
     expect(describeTimes(files.slice(0, 1), 1)).toEqual([]);
@@ -59,8 +47,8 @@ describe('describeTimes', () => {
 
 describe('addedUp', () => {
   it('counts a file once that was run in two parts', () => {
-    const part = (file: string, seconds: number) => ({ file, seconds });
-    expect(addedUp([part('a', 2), part('b', 1), part('a', 3)])).toEqual([part('a', 5), part('b', 1)]);
+    const added = addedUp([fileOf('a', 2, [{ test: 'x', seconds: 1 }]), fileOf('b', 1), fileOf('a', 3)]);
+    expect(added).toEqual([fileOf('a', 5, [{ test: 'x', seconds: 1 }]), fileOf('b', 1)]);
   });
 });
 

@@ -1,0 +1,28 @@
+import type { Group } from './groups.ts';
+import { jestOnPlatform } from './jest-phase.ts';
+import type { Phase } from './phase.ts';
+
+/** What all phases of a command share. */
+export interface PlatformPhaseOptions {
+  readonly groups: readonly Group[];
+  readonly keep: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** The phases that need a cluster. */
+export function platformPhases(options: PlatformPhaseOptions): readonly Phase[] {
+  return [
+    {
+      name: 'integration',
+      about: 'a real API server and Temporal, no kubelet',
+      run: jestOnPlatform({ name: 'integration', nodes: 0, windlass: false, ...options }),
+    },
+    {
+      name: 'e2e',
+      about: 'two real nodes and Windlass as it is deployed',
+      run: jestOnPlatform({
+        ...{ name: 'e2e', nodes: 2, windlass: true, featureGates: 'SidecarTerminator=true', ...options },
+      }),
+    },
+  ];
+}
