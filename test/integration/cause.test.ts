@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, it } from '@jest/globals';
+import { afterAll, expect, it } from '@jest/globals';
 import { Client } from '@temporalio/client';
 import proto from '@temporalio/proto';
 import { cloneSets } from '../../api/cloneset/types.ts';
@@ -14,6 +14,7 @@ import { nodeImages } from '../../api/node-image/types.ts';
 import { Starter } from '../../watcher/starter.ts';
 import { podWithEnvironment, setGate, setTier } from '../support/environment.ts';
 import { newGate } from '../support/gate.ts';
+import { describeProof, describeTogether } from '../support/groups.ts';
 import { startJob } from '../support/jobs.ts';
 import { NodePlayer } from '../support/kubelet-player.ts';
 import { connectToTemporal } from '../support/temporal-connection.ts';
@@ -64,7 +65,8 @@ async function causedBy(cause: string, count: number): Promise<ReadonlyMap<strin
   });
 }
 
-describe('WindlassCause', () => {
+describeProof('slow', 'WindlassCause', () => {
+  // the hand-over of the pull job takes a minute
   it.concurrent('finds the pre-download and the environment refresh of a roll-out, in every run of them', async () => {
     const { cluster, connection, client } = windlass();
     const node = await NodePlayer.join(cluster);
@@ -105,10 +107,13 @@ describe('WindlassCause', () => {
 
     pulled.open();
     pod.script('app', {});
+    await client.workflow.getHandle(restartContainersId(pod.ref.uid)).signal('retry', { by: 'ann' }); // not at the next attempt
     await Promise.all(ids.map(async (id) => await client.workflow.getHandle(id).result()));
     await gone();
   });
+});
 
+describeTogether('WindlassCause', () => {
   it.concurrent('finds the restart that the termination of sidecars has requested, and no restart that a person has', async () => {
     const ended = newGate();
     const job = await startJob(windlass());
@@ -128,9 +133,10 @@ describe('WindlassCause', () => {
   });
 });
 
-describe('a Temporal server that does not know WindlassCause yet', () => {
+describeTogether('a Temporal server that does not know WindlassCause yet', () => {
   it.concurrent('starts operations without it, and with it once it has been added', async () => {
-    const server = await startTemporal([]);
+    // else it looks for attributes that were added once in a minute
+    const server = await startTemporal(['system.forceSearchAttributesCacheRefreshOnRead=true']);
     const connection = await connectToTemporal(server.address);
     const client = new Client({ connection });
     const add = async (...names: readonly string[]) =>

@@ -1,6 +1,7 @@
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { expectStops } from '../support/expect-stops.ts';
 import { newGate } from '../support/gate.ts';
+import { describeProof, describeTogether } from '../support/groups.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { NodePlayer } from '../support/kubelet-player.ts';
 import { outcomeOf, phaseOf } from '../support/requests.ts';
@@ -9,7 +10,7 @@ import { useSharedWindlass } from './windlass.ts';
 
 const windlass = useSharedWindlass();
 
-describe('a request ends', () => {
+describeProof('slow', 'a request ends', () => {
   it.concurrent('CRR-12: when no daemon answers within 60 s', async () => {
     const { cluster } = windlass();
     const silent = await NodePlayer.join(cluster);
@@ -48,7 +49,9 @@ describe('a request ends', () => {
     expect(late.status?.containerRecreateStates).toMatchObject([{ isKilled: true }, { phase: 'Pending' }]);
     expectStops(node.stopsOf(pod), ['app']);
   });
+});
 
+describeTogether('a request ends', () => {
   it.concurrent('CRR-13: at its deadline when its turn has not come', async () => {
     const { node } = windlass();
     const stopped = newGate();

@@ -5,7 +5,7 @@ import { pullOnNodesId } from '../../api/image-pull-job/operation.ts';
 import { type ImagePullJob, type ImagePullJobSpec, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { activitiesByHand, resetPoints } from '../support/by-hand.ts';
 import { type FakeNodes, fakeNodes } from '../support/fake-nodes.ts';
-import { describeAlone } from '../support/groups.ts';
+import { describeAlone, describeProof } from '../support/groups.ts';
 import { payloadsOf, wavesIn } from '../support/history.ts';
 import { type RunningRole, startWatcher } from '../support/roles.ts';
 import { waitFor } from '../support/wait.ts';
@@ -194,7 +194,7 @@ describeAlone('the history of a pull job', () => {
   });
 });
 
-describeAlone('an activity of a pull job that an operator treats by hand', () => {
+describeProof('by-hand', 'an activity of a pull job that an operator treats by hand', () => {
   it.concurrent('tells no node of a wave that is paused, says so, and continues when it is unpaused', async () => {
     const pull = await begin(22, { parallelism: 1 });
     await pull.pulls(1);

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { root } from '../check/all.ts';
 import { startSharedWindlass } from '../support/shared-windlass.ts';
 import { judge, type Tried, type Verdict } from './again.ts';
@@ -101,7 +101,7 @@ export function jestOnPlatform({ name, groups, signal, ...needs }: PlatformPhase
     const instances = isOne ? [first] : [first, `${first}-2`];
     const results = await withPlatforms({ instances, ...needs }, () =>
       repeated(times, signal, async (round) => {
-        if (round > 1) for (const instance of instances) await removeNamespaces(instance);
+        if (round > 1) for (const instance of instances) await removeNamespaces(instance, needs);
         const all: GroupedResult[] = [];
         for (const group of chosen) {
           if (!signal.aborted) all.push(...(await runGroup(group, files[group], rest, instances)));
@@ -160,6 +160,7 @@ async function remember(phase: string, tried: readonly Tried[], { flakes }: Verd
   const files = [...new Set(tried.map(({ first }) => first.file))];
   if (files.length < 2) return;
   const red = tried.filter(({ first, second }) => (second ?? first).counts.failed > 0).map(({ first }) => first.file);
-  const commit = execFileSync('git', ['describe', '--always', '--dirty'], { cwd: root, encoding: 'utf8' }).trim();
-  await addToLedger({ ...{ at: new Date().toISOString(), commit, phase, files, red, flakes } });
+  const git = spawnSync('git', ['describe', '--always', '--dirty'], { cwd: root, encoding: 'utf8' });
+  const commit = git.status === 0 ? git.stdout.trim() : 'unknown';
+  await addToLedger({ at: new Date().toISOString(), commit, phase, files, red, flakes });
 }

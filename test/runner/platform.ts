@@ -48,13 +48,16 @@ export async function withPlatforms<Result>(
   return await withPlatform({ instance, ...needs }, () => withPlatforms({ instances: others, ...needs }, work));
 }
 
-/** Deletes the namespaces that tests have made on an instance, with all that is in them, and waits until they are gone. */
-export async function removeNamespaces(instance: string): Promise<void> {
+/**
+ * Deletes the namespaces that tests have made on an instance, with all that is in them, and waits until they are gone. Without
+ * nodes nobody ends their pods, and nothing is waited for.
+ */
+export async function removeNamespaces(instance: string, { nodes }: Pick<PlatformNeeds, 'nodes'>): Promise<void> {
   const kubectl = (...args: readonly string[]) =>
     run(toolPath('kubectl'), args, { env: { KUBECONFIG: status(instance)?.kubeconfig ?? '' } });
   const names = (await kubectl('get', 'namespaces', '-o', 'name')).split('\n');
   const made = names.filter((name) => madeByTest.test(name));
-  if (made.length > 0) await kubectl('delete', ...made, '--timeout=300s');
+  if (made.length > 0) await kubectl('delete', ...made, nodes > 0 ? '--timeout=300s' : '--wait=false');
 }
 
 const madeByTest = /^namespace\/test-/;

@@ -14,6 +14,7 @@ import type { ObjectRef } from '../../api/core/refs.ts';
 import type { Cluster, SeenEvent } from './cluster.ts';
 import type { PlayedPod } from './kubelet-player.ts';
 import { type See, type WaitOptions, waitFor } from './wait.ts';
+import { waitOnRun } from './wait-on-run.ts';
 
 /** The given fields of a request; the others have a user's defaults: no containers, no strategy. */
 export interface RequestOptions extends Partial<Omit<ContainerRecreateRequestSpec, 'containers' | 'podName'>> {
@@ -75,7 +76,7 @@ export class TestRequest {
       see(request && { labels: request.metadata.labels, spec: request.spec, status: request.status });
       return request?.status && holds(request.status, request) ? request : undefined;
     };
-    return await waitFor(`request ${this.ref.name} to be ${what}`, look, options);
+    return await waitOnRun(this.operation, `request ${this.ref.name} to be ${what}`, look, options);
   }
 
   /** Waits until the request is completed, and returns its last status. */

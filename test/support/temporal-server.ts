@@ -15,6 +15,15 @@ export interface TemporalServer {
  * `limit.historyCount.suggestContinueAsNew=30`.
  */
 export async function startTemporal(settings: readonly string[]): Promise<TemporalServer> {
+  for (let attempt = 1; ; attempt += 1) {
+    const server = await startOnce(settings);
+    if (server) return server;
+    if (attempt === 5) throw new Error(`Temporal ended ${attempt} times before it answered`);
+  }
+}
+
+/** Undefined: it has ended, for somebody else has taken its port meanwhile. */
+async function startOnce(settings: readonly string[]): Promise<TemporalServer | undefined> {
   const port = await freePort();
   const argv = [
     toolPath('temporal'),
@@ -23,17 +32,20 @@ export async function startTemporal(settings: readonly string[]): Promise<Tempor
   ];
   // it is killed with this process, however that ends
   const child = spawn('setpriv', ['--pdeathsig', 'KILL', ...argv], { stdio: 'ignore' });
+  const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   const address = `127.0.0.1:${port}`;
   await waitFor('Temporal to answer', async () => {
+    if (hasEnded()) return true;
     const connection = await Connection.connect({ address, connectTimeout: 20_000 });
     await connection.workflowService.describeNamespace({ namespace: 'default' }).finally(() => connection.close());
     return true;
   });
+  if (hasEnded()) return undefined;
   return {
     address,
     async stop() {
       child.kill('SIGTERM');
-      await waitFor('Temporal to end', () => child.exitCode !== null || child.signalCode !== null);
+      await waitFor('Temporal to end', hasEnded);
     },
   };
 }
