@@ -25,8 +25,10 @@ const groups = asked.length > 0 ? asked : topics;
 const rest = args.filter((arg) => !isTopic(arg));
 
 const signal = untilInterrupted();
-const phases = platformPhases({ groups, keep: process.env.WINDLASS_KEEP === '1', signal }).filter(({ name }) => {
-  const files = groupedFiles(root, `test/${name}`, patternsIn(rest));
-  return groups.some((group) => files[group].length > 0);
-});
+const phases = platformPhases({ prefix: 'proof', groups, keep: process.env.WINDLASS_KEEP === '1', signal }).filter(
+  ({ name }) => {
+    const files = groupedFiles(root, `test/${name}`, patternsIn(rest));
+    return groups.some((group) => files[group].length > 0);
+  },
+);
 process.exit(await runPhases(phases, rest, signal));

@@ -37,7 +37,7 @@ const phases: readonly Phase[] = [
     about: 'recorded histories on the code of today',
     run: jest({ name: 'replay', options: ['--runInBand'], signal }),
   },
-  ...platformPhases({ groups: ['together', 'alone'], keep: process.env.WINDLASS_KEEP === '1', signal }),
+  ...platformPhases({ prefix: 'test', groups: ['together', 'alone'], keep: process.env.WINDLASS_KEEP === '1', signal }),
 ];
 
 async function runProjectChecks(): Promise<Verdict> {

@@ -156,7 +156,7 @@ describeAlone('the roll-out of a SidecarSet in a real API server with a real Tem
     const texts = scheduled.map((data) => Buffer.from(data).toString());
     expect(texts.filter((text) => text.includes('in place'))).toHaveLength(4);
     await sidecars.delete();
-  }, 120_000);
+  });
 
   it('is paused, resumed and undone by commands in an annotation; a pod is skipped by namespace and name', async () => {
     const sidecars = await Sidecars.create();
@@ -179,7 +179,7 @@ describeAlone('the roll-out of a SidecarSet in a real API server with a real Tem
     await sidecars.until('the undo', async () => (await sidecars.images()).every((image) => image === 'busybox:1.35'));
     await sidecars.until('the wait', ({ status }) => status?.waitingFor?.reason === 'Undone');
     await sidecars.delete();
-  }, 120_000);
+  });
 
   it('SCS-192: marks pods that cannot be updated, and an undo of more than images is refused with the field', async () => {
     const sidecars = await Sidecars.create();
@@ -199,5 +199,5 @@ describeAlone('the roll-out of a SidecarSet in a real API server with a real Tem
     });
     expect(event.message).toContain('spec.containers[0].env');
     await sidecars.delete();
-  }, 120_000);
+  });
 });

@@ -30,7 +30,7 @@ describeAlone('swaps of sidecars in a real API server with a real Temporal', () 
     ]);
     await sidecars.until('the counts', async () => (await sidecars.set()).status?.updatedReadyPods === 1);
     await sidecars.delete();
-  }, 120_000);
+  });
 
   it('SHU-63: a swap that is not over in time is undone, and the old version has served all the time', async () => {
     const sidecars = await HotSidecars.create(windlass(), { [swapAnnotation.deadline]: '3s' });
@@ -42,7 +42,7 @@ describeAlone('swaps of sidecars in a real API server with a real Temporal', () 
     expect(await sidecars.images()).toMatchObject({ 'mesh-1': 'busybox:1.35', 'mesh-2': 'busybox:empty' });
     expect((await sidecars.pod()).metadata.annotations?.[hotMark.working]).toBe('{"mesh":"mesh-1"}');
     await sidecars.delete();
-  }, 120_000);
+  });
 
   it('SHU-43: a paused SidecarSet holds the reset back until it is unpaused', async () => {
     const sidecars = await HotSidecars.create(windlass());
@@ -59,7 +59,7 @@ describeAlone('swaps of sidecars in a real API server with a real Temporal', () 
     await sidecars.until('the undo', async () => (await sidecars.images())['mesh-2'] === 'busybox:empty');
     await sidecars.until('the end', async () => (await sidecars.handle.describe()).status.name === 'FAILED');
     await sidecars.delete();
-  }, 120_000);
+  });
 
   it('SHU-45: on a node that goes away nothing more is written; the swap and the roll-out end with the deletion of the pod', async () => {
     const sidecars = await HotSidecars.create(windlass());
@@ -90,5 +90,5 @@ describeAlone('swaps of sidecars in a real API server with a real Temporal', () 
     await waitFor('the end of the roll-out', async () => (await rollOut.describe()).status.name !== 'RUNNING');
     await kube.patch(kubeResource.pods, ref, 'merge', { metadata: { finalizers: [] } });
     await sidecars.delete();
-  }, 120_000);
+  });
 });

@@ -34,6 +34,8 @@ export function jest({ name, options, signal }: JestPhase): Phase['run'] {
 /** Tests whose files share clusters. */
 export interface PlatformPhase extends Pick<PlatformNeeds, 'nodes' | 'windlass' | 'featureGates' | 'keep'> {
   readonly name: string;
+  /** Of its instances: `test-e2e`. */
+  readonly prefix: string;
   /** In this order. */
   readonly groups: readonly Group[];
   readonly signal: AbortSignal;
@@ -51,8 +53,8 @@ const mostSecondTries = 5;
  * On one instance of the local platform for the files that run together, and on two for those that run alone. A file that
  * fails is run once more by itself on a new instance, unless runs are repeated or the instances are kept.
  */
-export function jestOnPlatform({ name, groups, signal, ...needs }: PlatformPhase): Phase['run'] {
-  const first = `test-${name}`;
+export function jestOnPlatform({ name, prefix, groups, signal, ...needs }: PlatformPhase): Phase['run'] {
+  const first = `${prefix}-${name}`;
   const folder = `test/${name}`;
   // Tests of one file that may run at once mostly wait, each on a pod of its own; so do those of two files. Real kubelets
   // work for them meanwhile, and a busy one is late with the readiness of its pods.

@@ -4,6 +4,8 @@ import type { Phase } from './phase.ts';
 
 /** What all phases of a command share. */
 export interface PlatformPhaseOptions {
+  /** Of the names of instances, so that two commands may run at the same time. */
+  readonly prefix: string;
   readonly groups: readonly Group[];
   readonly keep: boolean;
   readonly signal: AbortSignal;

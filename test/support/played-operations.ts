@@ -294,7 +294,9 @@ export async function startPlayedOperations({
   const activities = Object.fromEntries(
     (Object.keys(uneventful) as ActivityName[]).map((name) => [name, (input: unknown) => play(name, input)]),
   );
-  const shared = { connection, dataConverter, activities } as const;
+  // as the workers of Windlass: else an activity learns of its cancellation after 24 s
+  const heartbeats = { maxHeartbeatThrottleInterval: '1s', defaultHeartbeatThrottleInterval: '1s' } as const;
+  const shared = { connection, dataConverter, activities, ...heartbeats } as const;
   const workers = await Promise.all([
     ...(hasClusterWorker
       ? [

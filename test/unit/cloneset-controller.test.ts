@@ -379,5 +379,5 @@ describe('a step of the controller of CloneSets that fails', () => {
         });
       }),
     );
-  }, 30_000);
+  });
 });

@@ -14,7 +14,7 @@ beforeAll(async () => {
   plugin = join(folder, 'kubectl-kruise');
   writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }');
   await bundlePlugin(repository, plugin);
-}, 60_000);
+});
 afterAll(() => rmSync(folder, { recursive: true }));
 
 /** The versions of Node in the PATH of this machine, this one first. */
@@ -35,15 +35,11 @@ function run(node: string, args: readonly string[]): Promise<Said> {
 const explainNothing = ['explain', 'crr/x', '--server', 'http://127.0.0.1:1', '--temporal-address', '127.0.0.1:1'];
 
 describe('the plugin as one file', () => {
-  it.each(nodes())(
-    'runs on %s, which is in the PATH',
-    async (node) => {
-      const said = await run(node, [plugin, ...explainNothing]);
-      expect(said.err).toContain('ECONNREFUSED 127.0.0.1:1');
-      expect((await run(node, [plugin, '--version'])).out).toMatch(/^\d+\.\d+\.\d+\n$/);
-    },
-    60_000,
-  );
+  it.each(nodes())('runs on %s, which is in the PATH', async (node) => {
+    const said = await run(node, [plugin, ...explainNothing]);
+    expect(said.err).toContain('ECONNREFUSED 127.0.0.1:1');
+    expect((await run(node, [plugin, '--version'])).out).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
 
   it('runs without what Node 22 has and Node 20 has not', async () => {
     const older = join(folder, 'older.cjs');
@@ -53,12 +49,12 @@ describe('the plugin as one file', () => {
     writeFileSync(older, lacks.join('\n'));
     const said = await run(process.execPath, ['--require', older, plugin, ...explainNothing]);
     expect(said.err).toContain('ECONNREFUSED 127.0.0.1:1');
-  }, 60_000);
+  });
 
   it('says which Node it needs on one that is older', async () => {
     const older = join(folder, 'oldest.cjs');
     writeFileSync(older, "Object.defineProperty(process.versions, 'node', { value: '20.15.1' });");
     const said = await run(process.execPath, ['--require', older, plugin, '--version']);
     expect(said).toMatchObject({ code: 1, err: 'error: kubectl-kruise needs Node 20.16 or later: this is 20.15.1\n' });
-  }, 60_000);
+  });
 });

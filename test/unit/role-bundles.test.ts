@@ -29,7 +29,7 @@ beforeAll(async () => {
   }
   before = findRoleBundles(dist);
   bundles = await Promise.all([makeRoleBundles(dist), makeRoleBundles(dist)]);
-}, 300_000);
+});
 
 afterAll(() => rmSync(dist, { recursive: true }));
 

@@ -125,5 +125,5 @@ describe('a SidecarSet and a workload that update the same pods at once', () => 
       }),
       { numRuns: 8 },
     );
-  }, 60_000);
+  });
 });

@@ -113,7 +113,7 @@ describe('images that the roll-out of a SidecarSet waits for', () => {
     expect(await play.run(leaveFor(name))).toMatchObject({ kind: 'allDone' });
     expect(imagesIn(cluster)).toEqual(['log:2', 'log:2', 'log:2']);
     await waitFor('the end of the job', () => jobs().length === 0);
-  }, 20_000);
+  });
 
   it('may be missing on as many nodes as the share allows; the wait names nodes on which they could not be pulled', async () => {
     const { play, revision, jobs, waitingFor, pulled, cluster } = await rollOut('100%');
@@ -126,7 +126,7 @@ describe('images that the roll-out of a SidecarSet waits for', () => {
     cluster.put(sidecarSets, { ...set, metadata: { ...set?.metadata, annotations } } as never);
     await waitFor('the wait to end', () => waitingFor()?.reason !== 'ImageNotReady');
     expect(await play.run(leaveFor(revision()))).toMatchObject({ kind: 'allDone' });
-  }, 20_000);
+  });
 
   it('are others when the SidecarSet gets another image: the job of the one before goes', async () => {
     const { jobs, cluster, revision } = await rollOut('100%');

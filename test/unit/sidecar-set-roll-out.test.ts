@@ -125,7 +125,7 @@ describe('the roll-out of a SidecarSet', () => {
     expect(await play.ask(leaveFor(revision))).toMatchObject({ kind: 'blocked', waitingFor: { reason: 'Paused' } });
     expect(podPatches(controller)).toEqual([]);
     expect(setIn(cluster)?.status?.waitingFor?.reason).toBe('Paused');
-  }, 15_000);
+  });
 
   it('SCS-131: with type NotUpdate there is nothing to roll out', async () => {
     const spec = { updateStrategy: { type: 'NotUpdate' } };
@@ -161,7 +161,7 @@ describe('the roll-out of a SidecarSet', () => {
     await waitFor('the wait', () => setIn(cluster)?.status?.waitingFor?.reason === 'CannotUpdate');
     expect(setIn(cluster)?.status?.waitingFor).toMatchObject({ blockedBy: ['pod/shop/web-25'] });
     expect(refused.length).toBeGreaterThan(0);
-  }, 60_000);
+  });
 
   it('leaves out the pods that an operator names with their namespace', async () => {
     const pods = [['a'], ['a', { namespace: 'other' }], ['b']] as const;
@@ -255,7 +255,7 @@ describe('the roll-out of a SidecarSet', () => {
     await waitFor('the wait', () => setIn(cluster)?.status?.waitingFor?.reason === 'SidecarsSwapping');
     expect(setIn(cluster)?.status?.waitingFor?.blockedBy).toEqual(['pod/shop/a']);
     expect(podPatches(controller)).toEqual([]);
-  }, 15_000);
+  });
 
   it('a roll-out of another revision is told that it is superseded', async () => {
     const { play } = await rollOut();
