@@ -17,7 +17,7 @@ import {
 import { lookForReady, type PodView } from './await.ts';
 import type { ContainerInstance, NodeActivities, NodeProgress, StopResult } from './contract.ts';
 import type { HookMeans } from './pre-stop.ts';
-import { checkStale, letKubeletSee, refreshOrder } from './refresh.ts';
+import { checkStillStale, letKubeletSee, refreshOrder } from './refresh.ts';
 import { invalid, superseded, unreachable, whyOf } from './refusals.ts';
 import {
   type ContainerRuntime,
@@ -88,9 +88,9 @@ export function containerActivities(means: ContainerActivityMeans): NodeActiviti
 
     async 'node.v1.refreshContainer'(input) {
       return await joinStop(means, input, async (run) => {
-        await letKubeletSee({ ...means, listContainers: () => instancesOf(means, input) }, input);
+        const seen = await letKubeletSee({ ...means, listContainers: () => instancesOf(means, input) }, input);
         return await checkAndStop(means, input, run, async () => {
-          await checkStale(means, input);
+          await checkStillStale(means, input, seen);
           return (instance) => refreshOrder(input, instance);
         });
       });

@@ -56,8 +56,11 @@ interface RefreshMeans {
   readonly readPod: (pod: PodRef) => Promise<Pod | undefined>;
 }
 
-/** Waits until the kubelet works on the current pod. Fails as `Unreachable` while this node's own watch lags behind. */
-export async function letKubeletSee(means: RefreshMeans & KubeletMeans, input: RefreshInput): Promise<void> {
+/**
+ * Waits until the kubelet works on the current pod, and returns that pod. Fails as `Unreachable` while this node's own
+ * watch lags behind, and when the environment changes again meanwhile.
+ */
+export async function letKubeletSee(means: RefreshMeans & KubeletMeans, input: RefreshInput): Promise<Pod> {
   const live = await checkStale(means, input);
   const seen = means.pods.pod(input.pod.uid);
   if (seen === undefined || !showsSame(live, seen, input.container)) {
@@ -71,11 +74,12 @@ export async function letKubeletSee(means: RefreshMeans & KubeletMeans, input: R
   }
   await means.clock.sleep(kubeletSeesMs);
   // The API server may have been away without this daemon noticing it.
-  const seenByKubelet = await checkStale(means, input);
+  const seenByKubelet = await checkStillStale(means, input, live);
   if (!isObserved(seenByKubelet)) {
     throw unreachable(attemptOf(input), 'the kubelet has not seen the change of the pod yet');
   }
   if (isTold(seenByKubelet)) await untilKubeletActs(means, input, seenByKubelet);
+  return seenByKubelet;
 }
 
 /**
@@ -153,7 +157,7 @@ function refreshEvent({ runtime, container }: RefreshInput): EventText {
 }
 
 /** Reads the pod, in which this very instance has an old environment. Fails when that is not (or no longer) true. */
-export async function checkStale(means: RefreshMeans, input: RefreshInput): Promise<Pod> {
+async function checkStale(means: RefreshMeans, input: RefreshInput): Promise<Pod> {
   const attempted = attemptOf(input);
   const pod = await means.readPod(input.pod);
   if (pod === undefined) throw superseded(attempted, 'the pod is gone');
@@ -163,6 +167,15 @@ export async function checkStale(means: RefreshMeans, input: RefreshInput): Prom
     (stale) => stale.name === input.container && stale.containerID === containerID,
   );
   if (!isStale) throw superseded(attempted, 'its environment no longer needs a refresh');
+  return pod;
+}
+
+/** As {@link checkStale}; fails as `Unreachable` when the container would be started with something else than before. */
+export async function checkStillStale(means: RefreshMeans, input: RefreshInput, before: Pod): Promise<Pod> {
+  const pod = await checkStale(means, input);
+  if (!showsSame(pod, before, input.container)) {
+    throw unreachable(attemptOf(input), 'its environment has changed again; waiting for the kubelet to see that');
+  }
   return pod;
 }
 

@@ -1026,6 +1026,20 @@ describe('refreshContainer', () => {
     expect(stopsSent()).toEqual([]);
   });
 
+  it('ND-27, IPU-48: stops nothing when the environment changes again while the kubelet is given its time', async () => {
+    const ended = failureOf(refresh());
+    await until(() => clock.sleeps.includes(1_000), 'the kubelet is given its time');
+    pod = outdated({ tier: 'bronze' });
+    livePod = pod;
+    clock.advance(1_000);
+    await expect(ended).resolves.toMatchObject({
+      type: 'Unreachable',
+      nonRetryable: false,
+      message: expect.stringContaining('its environment has changed again; waiting for the kubelet to see that'),
+    });
+    expect(stopsSent()).toEqual([]);
+  });
+
   /** The kubelet has observed this many of two generations. */
   function behind(observedGeneration: number, annotations: Readonly<Record<string, string>> = {}): Pod {
     const { metadata, status, ...rest } = outdated();
