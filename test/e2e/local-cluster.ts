@@ -17,6 +17,7 @@ import { silentProgress } from '../../deploy/local/progress.ts';
 import { run } from '../../deploy/local/run.ts';
 import { toolPath } from '../../deploy/local/tools.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
+import { readAsKubectl } from '../support/json-reads.ts';
 import { isLate, unlessLate } from '../support/patience.ts';
 import { connectToTemporal } from '../support/temporal-connection.ts';
 import { waitFor } from '../support/wait.ts';
@@ -46,7 +47,7 @@ export interface LocalCluster {
   readonly temporal: Client;
   /** Runs kubectl as administrator; a failure is an answer, except for timeouts, which are retried. */
   kubectl(args: readonly string[], input?: string): Promise<Answer>;
-  /** Runs kubectl and returns its output; a failure is an error that quotes it. */
+  /** The output of kubectl; a failure is an error that quotes it. What it would only read as JSON is read without it. */
   ok(args: readonly string[], input?: string): Promise<string>;
   get<T extends KubeObject>(kind: string, namespace: string, name: string): Promise<T>;
   newNamespace(): Promise<string>;
@@ -120,6 +121,8 @@ export async function localCluster(): Promise<LocalCluster> {
     );
   }
   async function ok(args: readonly string[], input = ''): Promise<string> {
+    const read = await readAsKubectl(cluster.kube, args);
+    if (read !== undefined) return read;
     const { code, stdout, stderr } = await kubectl(args, input);
     if (code !== 0) throw new Error(`kubectl ${args.join(' ')}: ${stderr}`);
     return stdout;

@@ -1,16 +1,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import {
-  bundleWorkflowCode,
-  DefaultLogger,
-  ReplayError,
-  Runtime,
-  Worker,
-  type WorkflowBundleWithSourceMap,
-} from '@temporalio/worker';
+import { DefaultLogger, ReplayError, Runtime, Worker, type WorkflowBundlePath } from '@temporalio/worker';
 import { DeterminismViolationError } from '@temporalio/workflow';
-import { workflowSources } from '../../workers/write-workflow-bundle.ts';
+import { workflowBundle } from '../../workers/workflow-bundle.ts';
 import { root } from '../check/all.ts';
 import {
   corpusTable,
@@ -33,18 +26,18 @@ const recorded = existsSync(histories)
     )
   : [];
 
-let workflowBundle: WorkflowBundleWithSourceMap;
+let bundle: WorkflowBundlePath;
 
 beforeAll(async () => {
   const logger = new DefaultLogger('ERROR');
   Runtime.install({ logger, telemetryOptions: { logging: { filter: { core: 'ERROR', other: 'ERROR' } } } });
-  workflowBundle = await bundleWorkflowCode({ ...workflowSources, logger });
+  bundle = { codePath: await workflowBundle() };
 });
 
 async function replay(history: string): Promise<void> {
   const { events } = JSON.parse(history) as { events: readonly Started[] };
   const { workflowId } = events[0]?.workflowExecutionStartedEventAttributes ?? {};
-  await Worker.runReplayHistory({ workflowBundle }, JSON.parse(history), workflowId);
+  await Worker.runReplayHistory({ workflowBundle: bundle }, JSON.parse(history), workflowId);
 }
 
 describe('histories of real runs', () => {

@@ -18,6 +18,7 @@ import { dataConverter } from '../../workers/payload-limit.ts';
 import { installTemporalLogger, registerSearchAttributes } from '../../workers/temporal.ts';
 import { batchOf } from '../../workflows/plan/fleet/batch.ts';
 import type { Activities, ActivityName, ResultOf } from '../../workflows/shared/results.ts';
+import { workflowsWith } from './bundled-workflows.ts';
 import { connectToTemporal, connectWorkersToTemporal } from './temporal-connection.ts';
 import { startTemporal } from './temporal-server.ts';
 import { type Treatment, treatmentOf } from './treatments.ts';
@@ -303,8 +304,7 @@ export async function startPlayedOperations({
           Worker.create({
             ...shared,
             taskQueue: queues.cluster,
-            workflowsPath: fileURLToPath(new URL('../../workflows/index.ts', import.meta.url)),
-            interceptors: { workflowModules: [fileURLToPath(new URL('./short-patience.ts', import.meta.url))] },
+            workflowBundle: await workflowsWith([fileURLToPath(new URL('./short-patience.ts', import.meta.url))]),
             ...(cachedRuns !== undefined && { maxCachedWorkflows: cachedRuns }),
           }),
         ]

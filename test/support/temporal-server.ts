@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 import { Connection } from '@temporalio/client';
+import { rareCollections } from '../../deploy/local/control-plane.ts';
 import { toolPath } from '../../deploy/local/tools.ts';
 import { waitFor } from './wait.ts';
 
@@ -31,7 +32,10 @@ async function startOnce(settings: readonly string[]): Promise<TemporalServer | 
     ...settings.flatMap((setting) => ['--dynamic-config-value', setting]),
   ];
   // it is killed with this process, however that ends
-  const child = spawn('setpriv', ['--pdeathsig', 'KILL', ...argv], { stdio: 'ignore' });
+  const child = spawn('setpriv', ['--pdeathsig', 'KILL', ...argv], {
+    stdio: 'ignore',
+    env: { ...process.env, ...rareCollections },
+  });
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   const address = `127.0.0.1:${port}`;
   await waitFor('Temporal to answer', async () => {

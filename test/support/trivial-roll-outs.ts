@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { fileURLToPath } from 'node:url';
 import { Client, type WorkflowHandle } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
 import { pino } from 'pino';
@@ -24,6 +23,7 @@ import { fleetWorker } from '../../workers/fleet-worker.ts';
 import { createMetrics } from '../../workers/metrics.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
 import { registerSearchAttributes } from '../../workers/temporal.ts';
+import { workflowBundle } from '../../workers/workflow-bundle.ts';
 import type { rollOut } from '../../workflows/roll-out.ts';
 import { makeUnversionedCurrent } from './current-version.ts';
 import { type TestPlatform, testPlatform } from './platform.ts';
@@ -180,7 +180,7 @@ export async function startRollOuts({
     connection,
     taskQueue: queues.cluster,
     dataConverter,
-    workflowsPath: fileURLToPath(new URL('../../workflows/index.ts', import.meta.url)),
+    workflowBundle: { codePath: await workflowBundle() },
     activities: { ...announcing, ...signalActivities({ client }) },
   });
   const working = worker.run();
