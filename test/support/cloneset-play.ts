@@ -871,10 +871,14 @@ export class CloneSetPlay {
 
     if (scene === undefined) return;
     const { limits, input: world } = scene;
+    // Nothing prevents a creation that another leader has sent: this leader knows of it once it has seen it.
+    const isUnknown = (one: Pod) =>
+      this.#late.has(one.metadata.name) && !scene.counted.some((seen) => seen.name === one.metadata.name);
     const excluded = this.#cast.excludesPreparingDelete || world.owner.spec.scaleStrategy?.excludePreparingDelete;
     const active = this.#pods.filter(
       (one) =>
         isActive(one) &&
+        !isUnknown(one) &&
         isControlledBy(world.owner, one) &&
         one.metadata.labels?.app === 'web' &&
         !(excluded && lifecycleStateOf(one) === 'PreparingDelete'),

@@ -107,6 +107,7 @@ const planner: FleetPlanner<OrdinalSet> = {
       .toSorted((left, right) => placeOf(scene, right) - placeOf(scene, left))
       .toSorted(underWayFirst),
     room: permitRoom(scene),
+    passesOver: false,
     admits: budgetOf(scene),
   }),
   status({ owner, counted, revisions: { update, current }, now }, { wait }) {

@@ -123,7 +123,7 @@ describe('numbersOf', () => {
 
     it('deletes 2 ready ones when 2 old ones are marked for it', () => {
       const found = numbers(surge, [...times(3, oldPod), ...times(2, oldPod, specified), ...times(2, newPod)]);
-      expect(found).toMatchObject({ deleteReadyLimit: 2, up: 0 });
+      expect(found).toMatchObject({ deleteAvailableLimit: 2, up: 0 });
     });
 
     it('ends by deleting the 2 old ones that are left', () => {
@@ -152,7 +152,7 @@ describe('numbersOf', () => {
 
     it('creates first when one pod is down and another one is to be deleted', () => {
       const pods = [...times(3, newPod), ...times(1, newPod, down), ...times(1, newPod, specified)];
-      expect(numbers(surge, pods)).toMatchObject({ up: 1, deleteReadyLimit: 0 });
+      expect(numbers(surge, pods)).toMatchObject({ up: 1, deleteAvailableLimit: 0 });
     });
 
     it('creates nothing when the pod to be deleted is the one that is down', () => {
@@ -162,7 +162,7 @@ describe('numbersOf', () => {
 
     it('deletes at once when the budget has room for it', () => {
       const pods = [...times(3, newPod), ...times(1, newPod, down), ...times(1, newPod, specified)];
-      expect(numbers({ ...surge, maxUnavailable: 2 }, pods)).toMatchObject({ up: 0, deleteReadyLimit: 1 });
+      expect(numbers({ ...surge, maxUnavailable: 2 }, pods)).toMatchObject({ up: 0, deleteAvailableLimit: 1 });
     });
   });
 
@@ -174,7 +174,7 @@ describe('numbersOf', () => {
   it('CS-28: replicas 4, partition 3, 5 old and 3 new pods: deletes 4, of which 2 are old', () => {
     const pods = [...times(5, oldPod), ...times(3, newPod)];
     const found = numbers({ replicas: 4, partition: 3, maxUnavailable: 1 }, pods);
-    expect(found).toMatchObject({ down: 4, downOld: 2, deleteReadyLimit: 5 });
+    expect(found).toMatchObject({ down: 4, downOld: 2, deleteAvailableLimit: 5 });
   });
 
   it('CS-28: replicas 6, 2 may be unavailable while scaling, 3 pods of which 1 is: creates 1 of 3', () => {
@@ -203,9 +203,9 @@ describe('numbersOf', () => {
     expect(numbers({ replicas: 4, partition: 3 }, tooMany, { canRollBack: true })).toMatchObject({ updateNum: 0 });
   });
 
-  it('CS-28: replicas 3, 5 pods ready but not available: is 2 too many and deletes none of them', () => {
+  it('CS-28, CS-55b: replicas 3, 5 pods that are not available: is 2 too many, which no budget keeps', () => {
     const pods = times(5, newPod, down);
-    expect(numbers({ replicas: 3, maxUnavailable: 1 }, pods)).toMatchObject({ down: 2, deleteReadyLimit: 0 });
+    expect(numbers({ replicas: 3, maxUnavailable: 1 }, pods)).toMatchObject({ down: 2, isScaleIn: true });
   });
 
   it('CS-25: pods to be deleted are no part of the unavailable ones, pods held before it are', () => {

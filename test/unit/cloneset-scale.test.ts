@@ -326,11 +326,9 @@ describe('deleting', () => {
     expect(steps({}, given)).toEqual(['delete web-c']);
   });
 
-  it('CS-33: whether a pod is ready is not asked of minReadySeconds', () => {
+  it('CS-33, CS-55b: a named pod that is ready, but not available yet, goes at once', () => {
     const given = [...fresh(4), newPodOf('web-a', { specified: true })];
-    const found = plan({ set: cloneSet({ minReadySeconds: 7200 }), pods: given });
-    expect(found.steps).toEqual([]);
-    expect(found.spared).toHaveLength(1);
+    expect(steps({ minReadySeconds: 7200 }, given)).toEqual(['delete web-a']);
   });
 
   it('CS-36: naming pods while lowering replicas removes exactly these', () => {
@@ -365,10 +363,26 @@ describe('deleting', () => {
     expect(found.goingFirst.map(({ name }) => name)).toEqual(['web-x']);
   });
 
-  it('CS-34: with pods that are ready but not long enough, nothing is deleted', () => {
-    const found = plan({ set: cloneSet({ replicas: 3, minReadySeconds: 7200 }), pods: fresh(5) });
+  it('CS-34, CS-55b: surplus pods that are ready, but not available yet, go at once', () => {
+    expect(steps({ replicas: 3, minReadySeconds: 7200 }, fresh(5))).toEqual(['delete web-n1', 'delete web-n2']);
+    expect(steps({ replicas: 0, minReadySeconds: 7200 }, fresh(5))).toHaveLength(5);
+  });
+
+  it('CS-34, CS-55b: scaling in is not paced by maxUnavailable, whatever the victims are', () => {
+    const costly = { annotations: { 'controller.kubernetes.io/pod-deletion-cost': '100' } };
+    const given = [...fresh(4), ...['web-x', 'web-y'].map((name) => newPodOf(name, { ready: false, ...costly }))];
+    expect(steps({ replicas: 2 }, given)).toEqual([
+      ...['delete web-x', 'delete web-y', 'delete web-n1', 'delete web-n2'],
+    ]);
+  });
+
+  it('CS-55b: the surplus of a roll-out goes when what replaces it is available', () => {
+    const surge = { replicas: 3, rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } };
+    const starting = [...fresh(2), newPodOf('web-x', { ready: false }), ...pods('o', 1)];
+    const found = plan({ set: cloneSet(surge), pods: starting });
     expect(found.steps).toEqual([]);
-    expect(found.spared).toHaveLength(2);
+    expect(found.spared.map(({ name }) => name)).toEqual(['web-o1']);
+    expect(steps(surge, [...fresh(3), ...pods('o', 1)])).toEqual(['delete web-o1']);
   });
 
   it('CS-40, CS-58: old pods go first, so that surge pods stay when the update is done', () => {

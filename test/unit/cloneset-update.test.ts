@@ -338,14 +338,26 @@ describe('planUpdate', () => {
     expect(update({ pods: given })).toMatchObject({ disruption: [], stop: { kind: 'budget' } });
   });
 
-  it('CS-55: old pods that are down are updated without taking from the budget, one for each place in it', () => {
+  it('CS-55b: old pods that are down are all updated, and take nothing from the budget', () => {
     const given = [...pods('o', 3), pod('web-x', { ready: false }), pod('web-y', { ready: false })];
+    expect(update({ pods: given })).toMatchObject({ stop: { kind: 'budget', pod: { name: 'web-o1' } } });
+    expect(names(update({ pods: given }).disruption)).toEqual(['update web-x', 'update web-y']);
+  });
+
+  it('CS-55b: pods of the new revision that are down hold back available pods only', () => {
+    const given = [...pods('o', 3), pod('web-x', { ready: false }), newPodOf('web-y', { ready: false })];
     expect(names(update({ pods: given }).disruption)).toEqual(['update web-x']);
   });
 
-  it('CS-55: pods of the new revision that are down hold back even old ones that are down', () => {
-    const given = [...pods('o', 3), pod('web-x', { ready: false }), newPodOf('web-y', { ready: false })];
-    expect(update({ pods: given })).toMatchObject({ disruption: [], stop: { kind: 'budget', pod: { name: 'web-x' } } });
+  it('CS-55b: missing pods hold back available pods only', () => {
+    const set = inPlace({ replicas: 5, scaleStrategy: { maxUnavailable: 1 }, rollingUpdate: { maxUnavailable: 1 } });
+    expect(names(update({ set, pods: [pod('web-x', { ready: false })] }).disruption)).toEqual(['update web-x']);
+    expect(names(update({ set, pods: [pod('web-x')] }).disruption)).toEqual([]);
+  });
+
+  it('CS-55b: what is ready, but not available yet, is updated without the budget', () => {
+    const set = inPlace({ minReadySeconds: 7200 });
+    expect(names(update({ set, pods: pods('o', 3) }).disruption)).toHaveLength(3);
   });
 
   it('CS-55: pods that are down and left out use up the budget as well', () => {
@@ -362,7 +374,7 @@ describe('planUpdate', () => {
       ],
     });
     const given = [...pods('o', 3), pod('web-a', { phase: 'Pending', ready: false }), drained];
-    expect(names(update({ pods: given }).disruption)).toEqual(['update web-z']);
+    expect(names(update({ pods: given }).disruption)).toEqual(['update web-z', 'update web-a']);
     expect(refresh({ pods: given }).underWay).toMatchObject([{ waitingFor: { reason: 'Draining' } }]);
   });
 
@@ -380,7 +392,7 @@ describe('planUpdate', () => {
     expect(names(missing.disruption)).toEqual(['recreate web-o1']);
   });
 
-  it('CS-55: the walk ends at the first pod for which there is no room', () => {
+  it('CS-55b: an available pod for which there is no room does not hold back those that are down', () => {
     const weightPriority = [{ weight: 10, matchSelector: { matchLabels: { first: 'yes' } } }];
     const set = inPlace({ rollingUpdate: { maxUnavailable: 2, priorityStrategy: { weightPriority } } });
     const given = [
@@ -390,7 +402,8 @@ describe('planUpdate', () => {
       ...pods('o', 2),
     ];
     const found = update({ set, pods: given });
-    expect(found).toMatchObject({ disruption: [], stop: { kind: 'budget', pod: { name: 'web-a' } } });
+    expect(names(found.disruption)).toEqual(['update web-b', 'update web-c']);
+    expect(found.stop).toMatchObject({ kind: 'budget', pod: { name: 'web-a' } });
   });
 
   it('CS-56: recreates pods by marking them for deletion', () => {

@@ -4,7 +4,7 @@
  *
  * Pods are counted by two questions: is the pod of the new revision, and is it available. The CloneSet wants `replicas`
  * pods, of which `partition` stay old; surge raises both for a while. The difference to the existing pods is what to
- * do, and pods that are unavailable already are subtracted from the budget first.
+ * do. Pods that are unavailable or missing limit what may happen to available ones, and that alone (CS-55b).
  */
 
 import { countOf, type IntOrPercent, parsePercent } from '../../../api/base/int-or-percent.ts';
@@ -61,11 +61,13 @@ export interface Numbers {
   /** Surplus pods, without those named for deletion. */
   readonly down: number;
   readonly downOld: number;
-  /** How many ready pods may be deleted now. */
-  readonly deleteReadyLimit: number;
+  /** How many available pods may be deleted now, for others to replace them. */
+  readonly deleteAvailableLimit: number;
+  /** Whether no surplus pod can be replaced by one that is not available yet, so that no budget limits scaling in. */
+  readonly isScaleIn: boolean;
   /** Pods to be updated; negative: to be taken back. */
   readonly updateNum: number;
-  /** How many pods may be unavailable because of the update; 0 when nothing is to be updated. */
+  /** How many pods may be unavailable for an available one to be updated; 0 when nothing is to be updated. */
   readonly updateMax: number;
   /** Pods that use up the budget now. */
   readonly unavailable: number;
@@ -105,7 +107,8 @@ export function numbersOf(question: Question): Numbers {
     upLimit: Math.min(up, Math.max(limits.scaleMaxUnavailable - unavailable, 0)),
     down,
     downOld: down > 0 ? Math.max(totalOld - old.toDelete - wantedOld, 0) : 0,
-    deleteReadyLimit: toDelete > 0 || down > 0 ? Math.max(maxUnavailable + surplus - unavailable, 0) : 0,
+    deleteAvailableLimit: toDelete > 0 || down > 0 ? Math.max(maxUnavailable + surplus - unavailable, 0) : 0,
+    isScaleIn: old.all === 0 || fresh.all === 0,
     updateNum,
     updateMax: updateNum === 0 ? 0 : maxUnavailable + surplus,
     unavailable,

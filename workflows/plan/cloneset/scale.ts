@@ -59,14 +59,15 @@ export function planScale(scene: CloneSetScene): CloneSetScale {
   const freed = finishedHolds(scene);
   if (freed.length > 0) return { ...nothing, steps: freed };
 
-  const { chosen, spared } = withinLimit(specifiedPods(scene), numbers.deleteReadyLimit);
+  const { chosen, spared } = withinLimit(specifiedPods(scene), numbers.deleteAvailableLimit);
   const named = chosen.flatMap((pod) => deletionWithClaims(scene, pod));
   if (named.length > 0 || numbers.down === 0) return { ...nothing, steps: named, spared };
 
   // CS-34: deleting them may be enough
   const goingFirst = scene.counted.filter(({ isSpecified, state }) => isSpecified || state === 'PreparingDelete');
   if (goingFirst.length > 0) return { ...nothing, spared, goingFirst };
-  const victims = withinLimit(surplusPods(scene, numbers), numbers.deleteReadyLimit);
+  const limit = numbers.isScaleIn ? Number.POSITIVE_INFINITY : numbers.deleteAvailableLimit;
+  const victims = withinLimit(surplusPods(scene, numbers), limit);
   return { ...nothing, steps: victims.chosen.flatMap((pod) => deletionWithClaims(scene, pod)), spared: victims.spared };
 }
 
@@ -131,22 +132,17 @@ export function surplusPods(
 }
 
 /**
- * Pods that are not ready are deleted freely, ready ones while the limit lasts. The limit does not include named pods
- * that are down; but they are missing like any other, so they come before those that are available.
+ * CS-55b: pods that are not available are deleted freely, available ones while the limit lasts. The limit does not include
+ * named pods that are not available; but they are missing like any other, so they are subtracted.
  */
 function withinLimit(
   pods: readonly FleetPod[],
   limit: number,
 ): { readonly chosen: readonly FleetPod[]; readonly spared: readonly FleetPod[] } {
-  const free = pods.filter(({ isReady }) => !isReady);
-  const young = pods.filter(({ isReady, isAvailable }) => isReady && !isAvailable);
+  const free = pods.filter(({ isAvailable }) => !isAvailable);
   const available = pods.filter(({ isAvailable }) => isAvailable);
-  const named = pods.filter(({ isAvailable, isSpecified }) => !isAvailable && isSpecified).length;
-  const left = Math.max(limit - named, 0);
-  return {
-    chosen: [...free, ...young.slice(0, limit), ...available.slice(0, left)],
-    spared: [...young.slice(limit), ...available.slice(left)],
-  };
+  const left = Math.max(limit - free.filter(({ isSpecified }) => isSpecified).length, 0);
+  return { chosen: [...free, ...available.slice(0, left)], spared: available.slice(left) };
 }
 
 /** CS-35. */

@@ -36,26 +36,21 @@ export function podsToUpdate(
   return { marked, line: line.slice(0, Math.max(Math.abs(wanted) - marked.length, 0)) };
 }
 
-/** CS-55, CS-56: the pods with the budget of maxUnavailable. */
+/** CS-55b, CS-56: the pods with the budget of maxUnavailable. A pod that is not available costs nothing. */
 export function updateLine(scene: CloneSetScene, demand: CloneSetDemand): UpdateLine {
-  const { counted } = scene;
   const { updateMax } = demand.numbers;
-  const isBack = demand.left < 0;
   const { marked, line } = podsToUpdate(scene, demand);
-  const down = counted.filter(({ isAvailable }) => !isAvailable);
-  const downAtTarget = down.filter((pod) => isAtGoal(scene, pod) !== isBack).length;
-  // A pod marked for deletion counts as gone when available pods are updated. It must not block pods that are down:
-  // their update may make them available again, and as long as they are down no pod is deleted.
-  let unavailable = down.length + marked.filter(({ isAvailable }) => isAvailable).length;
-  let ahead = 0;
+  // A pod marked for deletion counts as gone.
+  const gone = scene.counted.filter((pod) => !pod.isAvailable || marked.includes(pod));
+  let unavailable = gone.length;
   return {
     pods: line,
     room: batchRoom(scene),
+    passesOver: true,
     admits({ isAvailable }) {
-      const taken = downAtTarget + ahead + (isAvailable ? marked.length : 0);
-      if (taken >= updateMax || (isAvailable && unavailable >= updateMax)) return false;
-      ahead++;
-      if (isAvailable) unavailable++;
+      if (!isAvailable) return true;
+      if (unavailable >= updateMax) return false;
+      unavailable++;
       return true;
     },
   };

@@ -1,8 +1,8 @@
 /**
  * Which pods of a workload are brought to the wanted revision now, and how (CS-50…59, LC-20…30).
  *
- * The pods to be updated stand in a line, in the order that the kind gives. The walk along the line ends at the first pod
- * for which the budget has no room. A start takes a permit; only pods that have been held for their update, and are free
+ * The pods to be updated stand in a line, in the order that the kind gives. At a pod for which the budget has no room, the
+ * walk along the line ends, or passes over it to pods that cost nothing. A start takes a permit; only pods that have been held for their update, and are free
  * now, continue without one.
  */
 import { sameJson } from '../../../api/base/json.ts';
@@ -47,6 +47,8 @@ export interface UpdateLine {
   readonly room: number;
   /** Asked about one after the other, once: whether the budget has room for this pod, besides those before it. */
   readonly admits: (pod: FleetPod) => boolean;
+  /** Whether the pods behind one that the budget has no room for are asked about. False: the walk ends there. */
+  readonly passesOver: boolean;
 }
 
 /** Why no further pod is updated now. */
@@ -127,7 +129,7 @@ function isOutOfService({ pod }: FleetPod): boolean {
   return gate?.status === 'False' && gate.reason === inPlaceReason;
 }
 
-/** CS-55, CS-56. */
+/** CS-55, CS-55b, CS-56. */
 function walkAlong(
   line: UpdateLine,
   pass: { readonly scene: FleetScene; readonly busy: ReadonlySet<string>; readonly isBack: boolean },
@@ -141,6 +143,7 @@ function walkAlong(
   const stopAt = (stop: UpdateStop) => ({ upkeep, disruption, begun, candidates, stop });
   const prefetch = isBack ? undefined : prefetchOf(scene);
   const target = isBack ? scene.other : scene.target;
+  let heldBack: FleetPod | undefined;
   let room = Math.min(isBack ? Number.POSITIVE_INFINITY : line.room, input.mostStarts ?? Number.POSITIVE_INFINITY);
 
   for (const pod of namedFirst(line.pods, permit)) {
@@ -148,7 +151,11 @@ function walkAlong(
     const isNamed = isNamedBy(permit, pod);
     // What the permit is not for takes no part of the budget, unless it is asked what may go next.
     if (!hasBegun && !isNamed && !permit?.chooses) continue;
-    if (!line.admits(pod)) return stopAt({ kind: 'budget', pod });
+    if (!line.admits(pod)) {
+      heldBack ??= pod;
+      if (line.passesOver) continue;
+      break;
+    }
     if (busy.has(pod.name)) continue;
 
     if (!hasBegun) {
@@ -176,7 +183,7 @@ function walkAlong(
     }
     if (!hasBegun) room--;
   }
-  return stopAt({ kind: 'started' });
+  return stopAt(heldBack ? { kind: 'budget', pod: heldBack } : { kind: 'started' });
 }
 
 /** Whether the permit is for this pod. Without one it is not known yet, and asked further on. */

@@ -48,6 +48,7 @@ export function updateLine(scene: StatefulSetScene, { candidates }: StatefulSetD
       .filter(({ state }) => state !== 'PreparingDelete')
       .toSorted(underWayFirst),
     room: permitRoom(scene),
+    passesOver: false, // AS-64
     admits(pod) {
       if (isHeldUp) return isHeld(pod) || isDrained(pod);
       if (!pod.isAvailable) return true;
