@@ -20,6 +20,8 @@ export interface RequestOptions {
   readonly deadlineMs?: number;
   /** Restricts the call to the leader. Absent: any process may make it. */
   readonly fence?: Fence;
+  /** Called for each warning in the answer, a rejection included. */
+  readonly onWarning?: (text: string) => void;
 }
 
 /** Keeps calls of a former leader from reaching the server. */
@@ -36,7 +38,11 @@ export interface Fence {
 export interface WriteOptions extends RequestOptions {
   readonly dryRun?: boolean;
   readonly fieldManager?: string;
+  /** What the server does about unknown fields. Absent: its default, `Warn`. */
+  readonly fieldValidation?: FieldValidation;
 }
+
+export type FieldValidation = 'Ignore' | 'Warn' | 'Strict';
 
 export interface PatchOptions extends WriteOptions {
   readonly subresource?: string;
@@ -214,6 +220,7 @@ interface Call extends RawRequest {
 interface Answer {
   readonly status: number;
   readonly retryAfter: string | undefined;
+  readonly warnings: readonly string[];
   readonly body: AsyncIterable<Buffer>;
 }
 
@@ -272,12 +279,12 @@ class HttpKubeClient implements KubeClient {
 
   async create<T extends KubeObject>(resource: Resource, object: object, options: WriteOptions = {}): Promise<T> {
     const { metadata } = object as { readonly metadata?: { readonly namespace?: string } };
-    const { dryRun, fieldManager, ...rest } = options;
+    const { dryRun, fieldManager, fieldValidation, ...rest } = options;
     const path = pathOf(resource, { ...(metadata?.namespace && { namespace: metadata.namespace }) });
     return (await this.#call({
       method: 'POST',
       path,
-      query: writeQuery(dryRun, fieldManager),
+      query: writeQuery({ dryRun, fieldManager, fieldValidation }),
       body: { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object },
       ...rest,
     })) as T;
@@ -290,11 +297,11 @@ class HttpKubeClient implements KubeClient {
     body: unknown,
     options: PatchOptions = {},
   ): Promise<T> {
-    const { dryRun, fieldManager, force, subresource, ...rest } = options;
+    const { dryRun, fieldManager, fieldValidation, force, subresource, ...rest } = options;
     return (await this.#call({
       method: 'PATCH',
       path: pathOf(resource, ref, subresource),
-      query: { ...writeQuery(dryRun, fieldManager), force },
+      query: { ...writeQuery({ dryRun, fieldManager, fieldValidation }), force },
       body,
       contentType: patchContentTypes[type],
       ...rest,
@@ -381,6 +388,7 @@ class HttpKubeClient implements KubeClient {
       }
       expect('no answer', call.fence ? begunAtMs + deadlineMs - performance.now() : deadlineMs);
       const answer = await this.#ask(call, watchdog.signal);
+      for (const warning of answer.warnings) call.onWarning?.(warning);
       if (answer.status >= 300) throw await this.#refusal(call, answer);
       return parseAnswer(await textOf(answer.body, call.maxBytes));
     } catch (error) {
@@ -433,7 +441,12 @@ class HttpKubeClient implements KubeClient {
       signal,
       opaque: call.method === 'GET' ? undefined : call.fence,
     });
-    return { status: statusCode, retryAfter: headerText(headers['retry-after']), body };
+    return {
+      status: statusCode,
+      retryAfter: headerText(headers['retry-after']),
+      warnings: warningsIn(headers.warning),
+      body,
+    };
   }
 
   async #refusal(call: Call, answer: Answer): Promise<KubeError> {
@@ -662,8 +675,15 @@ function selectors({ labelSelector, fieldSelector }: Selection): NonNullable<Raw
   return { labelSelector: labelSelector || undefined, fieldSelector: fieldSelector || undefined };
 }
 
-function writeQuery(dryRun: boolean | undefined, fieldManager: string | undefined): NonNullable<RawRequest['query']> {
-  return { dryRun: dryRun ? 'All' : undefined, fieldManager };
+function writeQuery({
+  dryRun,
+  ...query
+}: {
+  readonly dryRun: boolean | undefined;
+  readonly fieldManager: string | undefined;
+  readonly fieldValidation: FieldValidation | undefined;
+}): NonNullable<RawRequest['query']> {
+  return { dryRun: dryRun ? 'All' : undefined, ...query };
 }
 
 function queryString(query: RawRequest['query'] = {}): string {
@@ -674,6 +694,13 @@ function queryString(query: RawRequest['query'] = {}): string {
 
 function headerText(value: string | string[] | undefined): string | undefined {
   return Array.isArray(value) ? value[0] : value;
+}
+
+/** The texts of `Warning: 299 - "text"` headers (RFC 7234, 5.5), of which the API server sends one for each text. */
+function warningsIn(headers: string | string[] | undefined): readonly string[] {
+  return [headers ?? []].flat().flatMap((header) => {
+    return [...header.matchAll(/299 \S+ "((?:[^"\\]|\\.)*)"/g)].map(([, text = '']) => text.replace(/\\(.)/g, '$1'));
+  });
 }
 
 function inSeconds(ms: number): string {

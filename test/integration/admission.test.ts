@@ -9,9 +9,10 @@ import { crrAnnotation, crrLabel, kubeResource } from '../../api/core/well-known
 import { imageListPullJobs, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { nodeImages } from '../../api/node-image/types.ts';
 import { podProbeMarker } from '../../api/pod-probe-marker/types.ts';
+import { sidecarSets } from '../../api/sidecar-set/types.ts';
 import { roles } from '../../deploy/local/roles.ts';
 import type { NameRef } from '../../kube/client.ts';
-import { createKubeClient } from '../../kube/client.ts';
+import { createKubeClient, type FieldValidation } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { describeAlone } from '../support/groups.ts';
 import { testPlatform } from '../support/platform.ts';
@@ -344,6 +345,63 @@ describeAlone('admission of an update', () => {
     await write('Completed');
     expect(await refusal(write('Recreating'))).toEqual({ status: 422, message: expect.stringContaining('phase') });
   });
+});
+
+describeAlone('admission of fields that no pod has', () => {
+  const container = { name: 'app', image: 'busybox:1.36', enviroment: [{ name: 'A' }], volumeMounts: [{ nam: 'x' }] };
+  const cloneSet = {
+    selector: { matchLabels: { app: 'web' } },
+    scaleStrategy: { enablePVCReuse: true },
+    template: {
+      foo: 1,
+      metadata: { labels: { app: 'web' }, lables: { tier: 'front' } },
+      spec: { containers: [{ ...container, volumeMounts: [{ name: 'data', mountPath: '/data', mode: 1 }] }] },
+    },
+    volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: { acessModes: ['ReadWriteOnce'] } }],
+  };
+  const sidecarSet = {
+    selector: { matchLabels: { app: `never-${randomUUID()}` } },
+    containers: [{ name: 'log', image: 'busybox:1.36', enviroment: [] }],
+    initContainers: [{ name: 'init', image: 'busybox:1.36', comand: [] }],
+  };
+  const cases: readonly (readonly [Resource, JsonObject, readonly string[]])[] = [
+    [
+      cloneSets,
+      cloneSet,
+      [
+        'spec.template.foo',
+        'spec.template.metadata.lables',
+        'spec.template.spec.containers[0].enviroment',
+        'spec.template.spec.containers[0].volumeMounts[0].mode',
+        'spec.volumeClaimTemplates[0].spec.acessModes',
+      ],
+    ],
+    [sidecarSets, sidecarSet, ['spec.containers[0].enviroment', 'spec.initContainers[0].comand']],
+  ];
+
+  for (const [resource, spec, paths] of cases) {
+    it.concurrent(`of a ${resource.kind}: rejects, warns or says nothing, as the client asks`, async () => {
+      const { cluster } = windlass();
+      const namespace = resource.namespaced ? await cluster.newNamespace() : undefined;
+      const apply = async (fieldValidation?: FieldValidation) => {
+        const warnings: string[] = [];
+        const object = {
+          metadata: { name: `typo-${randomUUID().slice(0, 8)}`, ...(namespace && { namespace }) },
+          spec,
+        };
+        const options = { dryRun: true, onWarning: (text: string) => void warnings.push(text) };
+        await cluster.kube.create(resource, object, { ...options, ...(fieldValidation && { fieldValidation }) });
+        return warnings;
+      };
+      const { status, message } = await refusal(apply('Strict'));
+      expect(status).toBe(422);
+      for (const path of paths) expect(message).toContain(`${path}: unknown field`);
+      const unknown = paths.map((path) => `unknown field "${path}"`);
+      expect(await apply('Warn')).toEqual(expect.arrayContaining(unknown));
+      expect(await apply()).toEqual(expect.arrayContaining(unknown));
+      expect((await apply('Ignore')).filter((text) => text.startsWith('unknown field'))).toEqual([]);
+    });
+  }
 });
 
 describeAlone('admission', () => {

@@ -6,6 +6,7 @@ import { installation, kubeResource } from '../../api/core/well-known.ts';
 import { protectedKinds } from '../../api/deletion-protection.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { webhooks } from '../../api/webhooks.ts';
+import type { WriteOptions } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { reviewCloneSet, reviewCloneSetDefaults } from '../../watcher/admission/cloneset.ts';
 import { reviewDeletion } from '../../watcher/admission/deletion-protection.ts';
@@ -41,6 +42,7 @@ interface Given {
   readonly operation?: string;
   readonly object?: unknown;
   readonly oldObject?: unknown;
+  readonly options?: object;
 }
 
 async function ask(review: Review, given: Given): Promise<Reviewed['response']> {
@@ -56,6 +58,7 @@ async function ask(review: Review, given: Given): Promise<Reviewed['response']> 
       dryRun: false,
       object: given.object ?? null,
       oldObject: given.oldObject ?? null,
+      ...(given.options && { options: given.options }),
     },
   };
   const answer = (await admissionRoute(review, { whenFailed: 'refuse' })(body, noSignal)) as Answer & {
@@ -198,6 +201,39 @@ describe('validating admission of CloneSets', () => {
     });
   });
 
+  describe('about fields that no pod has, as with a Deployment', () => {
+    const unknown = ['metadata.lables', 'spec.containers[0].enviroment'];
+    const answer = (fieldValidation?: string) =>
+      ask(judge({ trials: trials({ kind: 'accepted', unknown }) }), {
+        object: set('v1beta1'),
+        options: { kind: 'CreateOptions', ...(fieldValidation && { fieldValidation }) },
+      });
+
+    it('rejects the object with every path where the client asks for strict validation', async () => {
+      const { allowed, status } = await answer('Strict');
+      expect(allowed).toBe(false);
+      expect(status).toMatchObject({
+        code: 422,
+        message:
+          'spec.template.metadata.lables: unknown field; spec.template.spec.containers[0].enviroment: unknown field',
+      });
+    });
+
+    it.each(['Warn', undefined])('warns of each where it asks for %s', async (asked) => {
+      expect(await answer(asked)).toMatchObject({
+        allowed: true,
+        warnings: [
+          'unknown field "spec.template.metadata.lables"',
+          'unknown field "spec.template.spec.containers[0].enviroment"',
+        ],
+      });
+    });
+
+    it('says nothing where it asks to ignore them', async () => {
+      expect(await answer('Ignore')).toEqual({ uid: 'review-1', allowed: true });
+    });
+  });
+
   it('refuses with 500 when the API server cannot be asked, so that the user tries again', async () => {
     const failing: PodTrials = {
       tryPod: () => Promise.reject(new LookUpFailed('Cannot check the pod template by a dry run: away')),
@@ -311,10 +347,13 @@ describe('trials of pods', () => {
   function client(...answers: readonly (object | undefined)[]) {
     const calls: { resource: string; object: object; options: object }[] = [];
     const left = [...answers];
+    const warnings: string[] = [];
     return {
       calls,
+      warnings,
       create(resource: { readonly plural: string }, object: object, options: object) {
         calls.push({ resource: resource.plural, object, options });
+        for (const warning of warnings) (options as WriteOptions).onWarning?.(warning);
         const answer = left.shift();
         if (answer === undefined) return Promise.resolve(object);
         return Promise.reject(new KubeError({ status: 0, message: 'no', ...answer }));
@@ -328,6 +367,14 @@ describe('trials of pods', () => {
     const api = client();
     expect(await attempt(api)).toEqual({ kind: 'accepted' });
     expect(api.calls).toMatchObject([{ resource: 'pods', object: pod, options: { dryRun: true } }]);
+  });
+
+  it('name the fields that pods do not have, each once, whatever else the API server says', async () => {
+    const causes = [{ field: 'spec.containers', message: 'Required value', reason: 'FieldValueRequired' }];
+    const api = client({ status: 0 }, { status: 422, reason: 'Invalid', causes });
+    api.warnings.push('unknown field "spec.containers[0].enviroment"', 'spec.foo: deprecated since v1.11');
+    expect(await attempt(api)).toEqual({ kind: 'refused', causes, unknown: ['spec.containers[0].enviroment'] });
+    expect(api.calls).toMatchObject([{ options: { fieldValidation: 'Warn' } }, {}]);
   });
 
   it('are refused with the causes of the API server', async () => {

@@ -24,6 +24,7 @@ function request(operation: AdmissionRequest['operation'], object?: object, oldO
     namespace: 'shop',
     name: '',
     dryRun: false,
+    fieldValidation: 'Warn',
     user: 'somebody',
     ...(object && { object: asJson(object) }),
     ...(oldObject && { oldObject: asJson(oldObject) }),

@@ -229,6 +229,8 @@ describe('sidecars of new pods', () => {
 });
 
 describe('the review of SidecarSets', () => {
+  const typo = 'spec.containers[0].enviroment';
+
   async function judge(
     cluster: MemoryCluster,
     object: JsonObject,
@@ -243,7 +245,7 @@ describe('the review of SidecarSets', () => {
           Promise.resolve(
             JSON.stringify(pod).includes('refused')
               ? { kind: 'refused', causes: [{ field: 'spec.containers[0].image', message: 'no' }] }
-              : { kind: 'accepted' },
+              : { kind: 'accepted', ...(JSON.stringify(pod).includes('enviroment') && { unknown: [typo] }) },
           ),
       },
     });
@@ -271,6 +273,7 @@ describe('the review of SidecarSets', () => {
         namespace: '',
         name: '',
         dryRun: false,
+        fieldValidation: 'Warn',
         user: '',
         object,
       },
@@ -302,6 +305,14 @@ describe('the review of SidecarSets', () => {
       status: { code: 422, message: expect.stringContaining('spec.containers[0].image') },
     });
     expect(await judge(clusterWith(), stored({ spec }), stored({ spec }))).toMatchObject({ allowed: true });
+  });
+
+  it('SCS-252: warns of fields that no container has', async () => {
+    const spec = { containers: [{ name: 'log', image: 'log:1', enviroment: [] }] };
+    expect(await judge(clusterWith(), stored({ spec }))).toMatchObject({
+      allowed: true,
+      warnings: [`unknown field "${typo}"`],
+    });
   });
 
   it('SCS-83, SCS-84: reads the whitelist at each write', async () => {

@@ -718,6 +718,8 @@ describe('templateProbe', () => {
           { name: 'data', persistentVolumeClaim: { claimName: 'data' } },
           { name: 'logs', persistentVolumeClaim: { claimName: 'logs' } },
           { name: 'tmp', emptyDir: {} },
+          { name: 'windlass-pvc-template-0', ephemeral: { volumeClaimTemplate: { metadata: {} } } },
+          { name: 'windlass-pvc-template-1', ephemeral: { volumeClaimTemplate: { metadata: {} } } },
         ],
       },
     });
@@ -742,6 +744,33 @@ describe('templateProbe', () => {
       'spec.template.spec.volumes[0].name',
       'spec.template.spec.volumes[2].emptyDir',
     ]);
+  });
+
+  it('has unknown fields of template and PVC templates as they are, and knows where they stand', () => {
+    const typo = { ...template(), foo: 1, metadata: { name: 'x', labels: { app: 'web' }, lables: {} } };
+    const spac = [{ kind: 'PersistentVolumeClaim', metadata: { name: 'data', labls: {} }, spac: {}, status: {} }];
+    const probe = templateProbe(set('v1beta1', { template: typo, volumeClaimTemplates: spac }), 'dry');
+    expect(probe.pod).toMatchObject({
+      foo: 1,
+      metadata: { generateName: 'template-', labels: { app: 'web' }, lables: {} },
+      spec: {
+        volumes: [{ name: 'data' }, { ephemeral: { volumeClaimTemplate: { metadata: { labls: {} }, spac: {} } } }],
+      },
+    });
+    expect(objectOr(probe.pod.metadata).name).toBeUndefined();
+    const inClaim = 'spec.volumes[1].ephemeral.volumeClaimTemplate';
+    expect(['foo', 'metadata.lables', `${inClaim}.spac`, `${inClaim}.metadata.labls`].map(probe.pathInSet)).toEqual([
+      'spec.template.foo',
+      'spec.template.metadata.lables',
+      'spec.volumeClaimTemplates[0].spac',
+      'spec.volumeClaimTemplates[0].metadata.labls',
+    ]);
+    // What a PVC needs is asked when it is created.
+    const causes = [{ field: `${inClaim}.spec.accessModes`, message: 'Required value' }];
+    expect(probeProblems(set(), probe, causes)).toEqual([]);
+    const ofTemplate = 'spec.volumes[0].ephemeral.volumeClaimTemplate.spec';
+    const own = templateProbe(set('v1beta1', { template: template({ volumes: [{ name: 'a' }] }) }), 'dry');
+    expect(own.pathInSet(ofTemplate)).toBe(`spec.template.${ofTemplate}`);
   });
 
   it('brings what the API server says to the right place, and checks the names that it leaves out', () => {

@@ -1,6 +1,12 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
-import { createKubeClient, type KubeClient, type KubeClientOptions, pathOf } from '../../kube/client.ts';
+import {
+  createKubeClient,
+  type KubeClient,
+  type KubeClientOptions,
+  pathOf,
+  type WriteOptions,
+} from '../../kube/client.ts';
 import { CredentialsError } from '../../kube/credentials.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { FakeApiServer, refusal } from '../support/fake-api/fake-api-server.ts';
@@ -372,6 +378,18 @@ describe('credentials', () => {
 });
 
 describe('the limiter', () => {
+  it('reports the warnings of an answer, those of a rejection too', async () => {
+    const server = await serve();
+    const client = connect(server);
+    const warnings: string[] = [];
+    const options = { dryRun: true, fieldValidation: 'Warn', onWarning: (text: string) => void warnings.push(text) };
+    const header = String.raw`299 - "unknown field \"spec.foo\"", 299 - "a, \\b"`;
+    server.fault = () => ({ ...refusal(422, 'Invalid', 'no'), headers: { warning: header } });
+    await rejection(client.create(pods, { metadata: { namespace: 'shop', name: 'web' } }, options as WriteOptions));
+    expect(warnings).toEqual(['unknown field "spec.foo"', String.raw`a, \b`]);
+    expect(server.requests[0]?.query.get('fieldValidation')).toBe('Warn');
+  });
+
   it('holds back all calls when one is told to wait, but no lease and no watch', async () => {
     const server = await serve();
     const client = connect(server);

@@ -16,7 +16,14 @@ import type { TemplateGates } from '../../api/fleet/template-defaults.ts';
 import { changesPods, probeProblems, templateProbe } from '../../api/fleet/template-probe.ts';
 import type { LookUps } from './review/look-ups.ts';
 import type { PodTrials } from './review/pod-trial.ts';
-import { type AdmissionRequest, isBeingDeleted, objectOf, type Review, type Verdict } from './review/review.ts';
+import {
+  type AdmissionRequest,
+  isBeingDeleted,
+  objectOf,
+  type Review,
+  unknownFields,
+  type Verdict,
+} from './review/review.ts';
 import { MalformedBody } from './server/server.ts';
 
 export interface CloneSetJudge {
@@ -75,7 +82,7 @@ export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJud
       if (isTooLarge) return { kind: 'refused', code: 422, errors: seen };
       const [named, tried] = await Promise.all([
         namedPods(request.namespace, after, before),
-        tryTemplate(after, before),
+        tryTemplate(request, after, before),
       ]);
       const problems = [...seen, ...named, ...tried.problems];
       if (problems.length > 0) return { kind: 'refused', code: 422, errors: problems };
@@ -96,6 +103,7 @@ export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJud
     }
 
     async function tryTemplate(
+      request: AdmissionRequest,
       after: JsonObject,
       before: JsonObject | undefined,
     ): Promise<{ readonly problems: readonly FieldError[]; readonly warnings: readonly string[] }> {
@@ -104,8 +112,12 @@ export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJud
       const probe = templateProbe(after, installation.dryRunNamespace);
       const trial = await trials.tryPod(probe.pod, signal);
       const causes = trial.kind === 'refused' ? trial.causes : [];
-      const warnings = trial.kind === 'unanswered' ? [`spec.template could not be checked: ${trial.why}`] : [];
-      return { problems: probeProblems(after, probe, causes), warnings };
+      const unanswered = trial.kind === 'unanswered' ? [`spec.template could not be checked: ${trial.why}`] : [];
+      const unknown = unknownFields(request, (trial.unknown ?? []).map(probe.pathInSet));
+      return {
+        problems: [...probeProblems(after, probe, causes), ...unknown.problems],
+        warnings: [...unanswered, ...unknown.warnings],
+      };
     }
   };
 }

@@ -12,7 +12,14 @@ import { sidecarSetVersion } from '../../api/sidecar-set/types.ts';
 import { stored, validateSidecarSet } from '../../api/sidecar-set/validate.ts';
 import { whitelistProblems } from '../../api/sidecar-set/whitelist.ts';
 import type { PodTrials } from './review/pod-trial.ts';
-import { type AdmissionRequest, isBeingDeleted, objectOf, type Review, type Verdict } from './review/review.ts';
+import {
+  type AdmissionRequest,
+  isBeingDeleted,
+  objectOf,
+  type Review,
+  unknownFields,
+  type Verdict,
+} from './review/review.ts';
 import type { AskedRevision, SidecarSetLookUps } from './review/sidecar-set-look-ups.ts';
 import { MalformedBody } from './server/server.ts';
 
@@ -49,7 +56,7 @@ export function reviewSidecarSet({ gates, lookUps, trials }: SidecarSetJudge): R
     const [listed, revisions, tried] = await Promise.all([
       notAllowed(object, signal),
       missingRevision(object, signal),
-      tryContainers(object, before, signal),
+      tryContainers(request, object, before, signal),
     ]);
     const problems = [...seen.problems, ...listed, ...revisions, ...tried.problems];
     if (problems.length > 0) return { kind: 'refused', code: 422, errors: problems };
@@ -75,15 +82,21 @@ export function reviewSidecarSet({ gates, lookUps, trials }: SidecarSetJudge): R
   }
 
   /** SCS-252. */
-  async function tryContainers(object: JsonObject, before: JsonObject | undefined, signal: AbortSignal) {
+  async function tryContainers(
+    request: AdmissionRequest,
+    object: JsonObject,
+    before: JsonObject | undefined,
+    signal: AbortSignal,
+  ) {
     if (!isJsonObject(object.spec) || !changesContent(before, object)) return { problems: [], warnings: [] };
     const trial = await trials.tryPod(contentTrial(object, installation.dryRunNamespace), signal);
     const causes = trial.kind === 'refused' ? trial.causes : [];
     const problems = causes.map(({ field = 'spec', message = 'is refused by the API server' }): FieldError => {
       return { field, detail: message };
     });
-    const warnings = trial.kind === 'unanswered' ? [`the containers could not be checked: ${trial.why}`] : [];
-    return { problems, warnings };
+    const unanswered = trial.kind === 'unanswered' ? [`the containers could not be checked: ${trial.why}`] : [];
+    const unknown = unknownFields(request, trial.unknown ?? []);
+    return { problems: [...problems, ...unknown.problems], warnings: [...unanswered, ...unknown.warnings] };
   }
 
   /** SCS-106, SCS-256 to SCS-258, and what only Windlass rejects. */

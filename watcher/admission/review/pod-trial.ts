@@ -6,7 +6,12 @@ import { answerStatus, onceMore } from './look-ups.ts';
 import { LookUpFailed } from './review.ts';
 
 /** The API server's answer to a dry run of a pod. */
-export type Trial =
+export type Trial = Judgement & {
+  /** The paths of fields that its pods do not have. Absent: there are none. */
+  readonly unknown?: readonly string[];
+};
+
+type Judgement =
   | { readonly kind: 'accepted' }
   /** The pod is invalid. */
   | { readonly kind: 'refused'; readonly causes: readonly StatusCause[] }
@@ -24,9 +29,14 @@ export interface PodTrials {
  * those of its version; settings of single namespaces (ServiceAccounts, quotas, policies) are not checked.
  */
 export function podTrialsIn(client: Pick<KubeClient, 'create'>): PodTrials {
-  const attempt = async (pod: JsonObject, signal: AbortSignal): Promise<Trial> => {
+  const attempt = async (
+    pod: JsonObject,
+    signal: AbortSignal,
+    onWarning: (text: string) => void,
+  ): Promise<Judgement> => {
     try {
-      await onceMore(signal, () => client.create(kubeResource.pods, pod, { dryRun: true, signal }));
+      const options = { dryRun: true, fieldValidation: 'Warn', onWarning, signal } as const;
+      await onceMore(signal, () => client.create(kubeResource.pods, pod, options));
       return { kind: 'accepted' };
     } catch (error) {
       const status = answerStatus(error);
@@ -35,14 +45,23 @@ export function podTrialsIn(client: Pick<KubeClient, 'create'>): PodTrials {
       if (status === 422 && causes.length > 0) return { kind: 'refused', causes };
       // A 400 means an object that cannot be decoded as a pod; but an admission webhook may answer that, too.
       if (status === 400) {
-        const unreadable = isPlain(pod) ? false : (await attempt(plainPod, signal)).kind === 'accepted';
+        const unreadable = isPlain(pod) ? false : (await attempt(plainPod, signal, () => {})).kind === 'accepted';
         return unreadable ? { kind: 'refused', causes: [{ message: why }] } : { kind: 'unanswered', why };
       }
       if (status === 403 || status === 404 || status === 422) return { kind: 'unanswered', why };
       throw new LookUpFailed(`Cannot check the pod template by a dry run: ${why}`);
     }
   };
-  return { tryPod: attempt };
+  return {
+    async tryPod(pod, signal) {
+      const unknown = new Set<string>();
+      const judgement = await attempt(pod, signal, (text) => {
+        const path = /^unknown field "(.+)"$/s.exec(text)?.[1];
+        if (path !== undefined) unknown.add(path);
+      });
+      return unknown.size > 0 ? { ...judgement, unknown: [...unknown] } : judgement;
+    },
+  };
 }
 
 /** A pod that is valid in every Kubernetes version. */

@@ -18,6 +18,8 @@ export interface AdmissionRequest {
   /** Empty while the API server has not generated one yet, and for each object of a `deletecollection`. */
   readonly name: string;
   readonly dryRun: boolean;
+  /** What the client asks to do about unknown fields. */
+  readonly fieldValidation: FieldValidation;
   /** The user who calls the API server, as the API server reports it. */
   readonly user: string;
   /** Absent on DELETE. */
@@ -25,6 +27,8 @@ export interface AdmissionRequest {
   /** Absent on CREATE. */
   readonly oldObject?: JsonObject;
 }
+
+export type FieldValidation = 'Ignore' | 'Warn' | 'Strict';
 
 /** The result of a review. */
 export type Verdict =
@@ -101,11 +105,33 @@ function parseReview(body: unknown): { readonly apiVersion: string; readonly req
       namespace: textOr(request.namespace, ''),
       name: textOr(request.name, ''),
       dryRun: request.dryRun === true,
+      fieldValidation: fieldValidationOf(request.options),
       user: textOr(isJsonObject(request.userInfo) ? request.userInfo.username : undefined, ''),
       ...(isJsonObject(request.object) && { object: request.object }),
       ...(isJsonObject(request.oldObject) && { oldObject: request.oldObject }),
     },
   };
+}
+
+/** The API server itself warns where nothing else is asked for. */
+function fieldValidationOf(options: unknown): FieldValidation {
+  const asked = isJsonObject(options) ? options.fieldValidation : undefined;
+  return asked === 'Strict' || asked === 'Ignore' ? asked : 'Warn';
+}
+
+/** What comes of unknown fields, given their paths: as for a built-in workload, what the client asks for. */
+export function unknownFields(
+  { fieldValidation }: Pick<AdmissionRequest, 'fieldValidation'>,
+  paths: readonly string[],
+): { readonly problems: readonly FieldError[]; readonly warnings: readonly string[] } {
+  switch (fieldValidation) {
+    case 'Strict':
+      return { problems: paths.map((field) => ({ field, detail: 'unknown field' })), warnings: [] };
+    case 'Warn':
+      return { problems: [], warnings: paths.map((path) => `unknown field "${path}"`) };
+    case 'Ignore':
+      return { problems: [], warnings: [] };
+  }
 }
 
 /** The object of a CREATE or UPDATE; a request without one is malformed. */
