@@ -35,6 +35,11 @@ export function isOfOtherSystem({ metadata: { labels } }: Pick<KubeObject, 'meta
 /** Written by each kubelet. */
 const systemLabel = 'kubernetes.io/os';
 
+/** Whether the node gets a NodeImage once it is ready: a daemon can run on it (NI-1). */
+export function getsNodeImage(node: Node): boolean {
+  return node.metadata.deletionTimestamp === undefined && !isVirtual(node) && !isOfOtherSystem(node);
+}
+
 /** Since when the node has been ready; undefined while it is not. */
 export function readySince(node: Node): string | undefined {
   const ready = node.status?.conditions?.find(({ type }) => type === 'Ready');

@@ -25,6 +25,8 @@ export const pullJobWaits = {
   NoParallelism: 'Set parallelism above 0',
   NodesFull:
     'Nothing to do: these nodes pull the image once other pulls there have ended; or delete ImagePullJobs of the namespace, or NodeImage tags, that are no longer needed',
+  NoNodeImages:
+    'Nothing to do: a node gets its NodeImage when it has been ready for a while (--nodeimage-creation-delay, 30 s)',
   NoNodes: 'Nothing to do: no node matches yet; a job of type Never continues when one does',
   EngineSilent: 'Bring Temporal back; the job then continues automatically',
   EngineStuck: 'Look at what these NodeImages wait for; the job continues when they do',

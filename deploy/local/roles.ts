@@ -76,6 +76,8 @@ export function rolePart(role: Role, setting: RoleSetting): PartSpec {
         : [`--health-probe-addr=${healthAddress}`, `--metrics-addr=${healthAddress}`]),
       ...(webhook ? [`--webhook-host=${webhook.host}`, `--webhook-port=${webhook.port}`] : []),
       ...(webhook?.clientCaFile ? [`--client-ca=${webhook.clientCaFile}`] : []),
+      // Nodes come with the cluster here, and its user's first ImagePullJob right after them.
+      ...(role.name === 'watcher' ? ['--nodeimage-creation-delay=1s'] : []),
       ...(node ? [`--node-name=${node.name}`, `--socket-location=${node.socketFolder}`] : []),
       ...(node?.socketFile ? [`--socket-file=${node.socketFile}`] : []),
     ],

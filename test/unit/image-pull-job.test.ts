@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import { familiarImage, referenceOf } from '../../api/core/familiar-image.ts';
 import { causeOf, messageOf } from '../../api/core/field-error.ts';
+import type { Node } from '../../api/core/node.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
 import { defaultListPullJob, defaultPullJob } from '../../api/image-pull-job/defaults.ts';
@@ -24,6 +25,7 @@ import {
   meantNodes,
   nodesToRetry,
   nodesToTell,
+  nodesWithoutNodeImage,
   retryTold,
   standings,
 } from '../../workflows/plan/images/image-pull-job.ts';
@@ -242,6 +244,32 @@ describe('the nodes that are meant', () => {
       meantNodes(pullJob(spec), world).map(({ metadata }) => metadata.name);
     expect(names({})).toEqual(['a', 'b', 'c', 'x']);
     expect(names({ selector: { names: ['w'] } })).toEqual([]);
+  });
+  it('NI-1, IPJ-20: include ready nodes whose NodeImage is still to come, for which a job is not complete', () => {
+    const nodeOf = (name: string, status: string, labels = {}): Node => ({
+      ...{ apiVersion: 'v1', kind: 'Node', metadata: { ...pullJob({}).metadata, name, uid: name, labels } },
+      status: { conditions: [{ type: 'Ready', status, lastTransitionTime: bornAt }] },
+    });
+    const all = [
+      ...[nodeOf('a', 'True', { zone: 'one' }), nodeOf('z', 'True', { zone: 'two' }), nodeOf('y', 'True')],
+      ...[nodeOf('down', 'False'), nodeOf('w', 'True', { 'kubernetes.io/os': 'windows' })],
+    ];
+    const coming = (spec: Partial<ImagePullJobSpec>, pods: readonly Pod[] = []) =>
+      nodesWithoutNodeImage(pullJob(spec), { nodes: all, hasNodeImage: (name) => name === 'a', pods: () => pods });
+    expect(coming({})).toEqual(['y', 'z']);
+    expect(coming({ selector: { matchLabels: { zone: 'two' } } })).toEqual(['z']);
+    expect(coming({ selector: { names: ['a', 'y', 'down'] } })).toEqual(['y']);
+    expect(coming({ podSelector: {} }, [pod('1', 'z')])).toEqual(['z']);
+
+    const standing = { node: 'y', state: 'unasked', lacksSecret: false, held: 'noNodeImage' } as const;
+    const { status, againInMs } = jobStatus(pullJob({}), [standing], { nowMs: bornMs });
+    expect(status).toMatchObject({
+      ...{ desired: 1, succeeded: 0 },
+      waitingFor: { reason: 'NoNodeImages', blockedBy: ['node/y'] },
+    });
+    expect(status.completionTime).toBeUndefined();
+    expect(againInMs).toBe(15_000);
+    expect(nodesToTell(pullJob({}), [standing])).toEqual([]);
   });
   it('IPJ-2: are all without a selector', () => expect(named({})).toEqual(['a', 'b', 'c']));
   it('IPJ-3: are the named ones that exist', () =>

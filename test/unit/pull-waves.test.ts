@@ -23,7 +23,7 @@ function nodes(letters: string): readonly NodeStanding[] {
     node: `n${String(index).padStart(2, '0')}`,
     state: states[letter as Letter],
     lacksSecret: false,
-    ...(letter === 'F' && { isFull: true }),
+    ...(letter === 'F' && { held: 'full' }),
   }));
 }
 

@@ -7,6 +7,7 @@
 import { sameJson } from '../../../api/base/json.ts';
 import { familiarImage } from '../../../api/core/familiar-image.ts';
 import { isSelected } from '../../../api/core/label-selector.ts';
+import type { Node } from '../../../api/core/node.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
 import { pullOnNodesType } from '../../../api/image-pull-job/operation.ts';
@@ -56,6 +57,7 @@ export function imagePullJobRunner(
   const { kube, config, now, isLeading, cache, queue } = context;
   const jobs = cache<ImagePullJob>(imagePullJobs, imagePullJobIndexes);
   const images = cache<NodeImage>(nodeImages, nodeImageIndexes);
+  const nodes = cache<Node>(kubeResource.nodes);
   const pods = cache<Pod>(kubeResource.pods);
   const isOn = config.featureGates.KruiseDaemon && config.featureGates.ImagePullJobGate;
   const passes = queue('image-pull-jobs', (uid) => passOverPullJob(uid, world));
@@ -65,7 +67,7 @@ export function imagePullJobRunner(
   let waves = new WaveHolder({ lost: new AbortController().signal }, wake);
   const world: PullJobPassDependencies = {
     ...{ kube, starter: context.starter, images: config.images, log: context.log, now, isOn },
-    ...{ jobs, nodeImages: images, pods, pullSecrets },
+    ...{ jobs, nodeImages: images, nodes, pods, pullSecrets },
     edits: new NodeImageEdits(kube, images),
     waves: () => waves,
     earlierRuns: new EarlierRuns(context.starter, wake),

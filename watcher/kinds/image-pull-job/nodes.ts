@@ -5,7 +5,12 @@ import { qualifiedName } from '../../../api/core/refs.ts';
 import { type ImagePullJob, isFinished, steeringOf } from '../../../api/image-pull-job/types.ts';
 import { type ImageOwner, type NodeImage, nodeImages, type PullSecretRef } from '../../../api/node-image/types.ts';
 import { countIn } from '../../../kube/object-count.ts';
-import { meantNodes, type NodeStanding, standings } from '../../../workflows/plan/images/image-pull-job.ts';
+import {
+  meantNodes,
+  type NodeStanding,
+  nodesWithoutNodeImage,
+  standings,
+} from '../../../workflows/plan/images/image-pull-job.ts';
 import { imageOf, withoutWish, withRetry, withWish } from '../../../workflows/plan/images/node-image.ts';
 import { nodeImagesByOwner } from '../node-image/controller.ts';
 import type { PullJobPassDependencies } from './pass.ts';
@@ -33,11 +38,20 @@ export function standingsNow(
     byName: (name) => world.nodeImages.byName('', name),
     pods: () => world.pods.all(),
   });
-  return standings(job, image, meant, refs, endedIn(world)).map((standing) =>
+  const asked = standings(job, image, meant, refs, endedIn(world)).map((standing) =>
     standing.state === 'unasked' && world.refusals.has(refusalKey(job, standing.node), world.now())
-      ? { ...standing, isFull: true }
+      ? { ...standing, held: 'full' as const }
       : standing,
   );
+  const coming = nodesWithoutNodeImage(job, {
+    nodes: world.nodes.all(),
+    hasNodeImage: (name) => world.nodeImages.byName('', name) !== undefined,
+    pods: () => world.pods.all(),
+  });
+  return [
+    ...asked,
+    ...coming.map((node) => ({ node, state: 'unasked', lacksSecret: false, held: 'noNodeImage' }) as const),
+  ];
 }
 
 /**

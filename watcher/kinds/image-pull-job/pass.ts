@@ -1,4 +1,5 @@
 import { sameJson } from '../../../api/base/json.ts';
+import type { Node } from '../../../api/core/node.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { commandNames, queues } from '../../../api/engine/operations.ts';
 import { rollOutBehind } from '../../../api/fleet/cause.ts';
@@ -58,6 +59,7 @@ export interface PullJobPassDependencies {
   readonly isOn: boolean;
   readonly jobs: Pick<Cache<ImagePullJob>, 'byUid' | 'byName' | 'seen'>;
   readonly nodeImages: Pick<Cache<NodeImage>, 'all' | 'byName' | 'byIndex' | 'size'>;
+  readonly nodes: Pick<Cache<Node>, 'all'>;
   readonly pods: Pick<Cache<Pod>, 'all'>;
   readonly edits: Pick<NodeImageEdits, 'edit'>;
   readonly pullSecrets: Pick<PullSecretCopies, 'sync' | 'release'>;

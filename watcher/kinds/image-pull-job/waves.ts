@@ -199,7 +199,9 @@ export class JobWaves {
     const named = this.#named();
     const isFirst = !this.#isAttended && nodes.every(({ state }) => state === 'unasked');
     const question = this.#missing().length === 0 && this.#waves.size < mostWavesInFlight ? this.#question : undefined;
-    const further = nodes.filter(({ node, state, isFull }) => state === 'unasked' && !isFull && !named.has(node));
+    const further = nodes.filter(
+      ({ node, state, held }) => state === 'unasked' && held === undefined && !named.has(node),
+    );
     const next = new Set(further.slice(0, Math.max(mostInWave - this.#unnamed.size, 0)).map(({ node }) => node));
     // those that have the job already may get its Secrets
     const begun = new Set(nodes.filter(({ state }) => state === 'active').map(({ node }) => node));

@@ -1,7 +1,7 @@
 import { sameJson } from '../../../api/base/json.ts';
 import { timestamp } from '../../../api/base/time.ts';
 import { failureTypeOf } from '../../../api/core/failure.ts';
-import { isOfOtherSystem, isVirtual, type Node, readySince } from '../../../api/core/node.ts';
+import { getsNodeImage, type Node, readySince } from '../../../api/core/node.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
 import { isEngineReason } from '../../../api/engine/engine-trouble.ts';
 import { commandNames, queues } from '../../../api/engine/operations.ts';
@@ -81,7 +81,7 @@ async function create(
   node: Node | undefined,
   { kube, config, now }: NodeImagePassDependencies,
 ): Promise<PassResult | undefined> {
-  if (node === undefined || isWithoutNode(node) || isVirtual(node) || isOfOtherSystem(node)) return undefined;
+  if (node === undefined || !getsNodeImage(node)) return undefined;
   const since = readySince(node);
   if (since === undefined) return undefined;
   const leftMs = Date.parse(since) + config.images.nodeImageDelaySeconds * 1_000 - now();

@@ -6,7 +6,7 @@ import { endCondition, withCondition } from '../../../api/core/conditions.ts';
 import type { FamiliarImage } from '../../../api/core/familiar-image.ts';
 import { longestReference } from '../../../api/core/image-reference.ts';
 import { isSelected } from '../../../api/core/label-selector.ts';
-import { isOfOtherSystem } from '../../../api/core/node.ts';
+import { getsNodeImage, isOfOtherSystem, type Node, readySince } from '../../../api/core/node.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { isActive } from '../../../api/core/pod.ts';
 import type { EngineTrouble } from '../../../api/engine/engine-trouble.ts';
@@ -43,7 +43,7 @@ import { type EndedJudge, isOwnedBy, lacksSecret, takesWish } from './node-image
  * daemon.
  */
 export function meantNodes(
-  { spec, metadata }: ImagePullJob,
+  job: ImagePullJob,
   world: {
     readonly nodeImages: Iterable<NodeImage>;
     readonly byName: (name: string) => NodeImage | undefined;
@@ -51,29 +51,47 @@ export function meantNodes(
     readonly pods: () => Iterable<Pod>;
   },
 ): readonly NodeImage[] {
-  const chosen = choose();
+  const names = namesMeant(job, world.pods);
+  const chosen =
+    names === undefined
+      ? [...world.nodeImages].filter(({ metadata }) => isSelected(job.spec.selector ?? {}, metadata.labels))
+      : names.flatMap((name) => world.byName(name) ?? []);
   return chosen
     .filter((nodeImage) => nodeImage.metadata.deletionTimestamp === undefined && !isOfOtherSystem(nodeImage))
     .toSorted((left, right) => compareGoStrings(left.metadata.name, right.metadata.name));
+}
 
-  function choose(): readonly NodeImage[] {
-    const { podSelector, selector } = spec;
-    if (podSelector !== undefined) {
-      const names = new Set<string>();
-      for (const pod of world.pods()) {
-        const { nodeName } = pod.spec;
-        if (!nodeName || pod.metadata.namespace !== metadata.namespace || !isActive(pod)) continue;
-        if (isSelected(podSelector, pod.metadata.labels)) names.add(nodeName);
-      }
-      return found([...names]);
-    }
-    if (selector?.names !== undefined) return found(selector.names);
-    return [...world.nodeImages].filter((nodeImage) => isSelected(selector ?? {}, nodeImage.metadata.labels));
-  }
+/** The ready nodes that a job selects, and that have no NodeImage yet (NI-1), by name: the job has to wait for them. */
+export function nodesWithoutNodeImage(
+  job: ImagePullJob,
+  world: {
+    readonly nodes: Iterable<Node>;
+    readonly hasNodeImage: (node: string) => boolean;
+    readonly pods: () => Iterable<Pod>;
+  },
+): readonly string[] {
+  const coming = [...world.nodes].filter(
+    (node) => getsNodeImage(node) && readySince(node) !== undefined && !world.hasNodeImage(node.metadata.name),
+  );
+  if (coming.length === 0) return [];
+  const names = namesMeant(job, world.pods);
+  return coming
+    .filter(({ metadata }) => names?.includes(metadata.name) ?? isSelected(job.spec.selector ?? {}, metadata.labels))
+    .map(({ metadata }) => metadata.name)
+    .toSorted(compareGoStrings);
+}
 
-  function found(names: readonly string[]): readonly NodeImage[] {
-    return names.flatMap((name) => world.byName(name) ?? []);
+/** The names of the nodes that a job selects by pods or by name; undefined: it selects by labels. */
+function namesMeant({ spec, metadata }: ImagePullJob, pods: () => Iterable<Pod>): readonly string[] | undefined {
+  const { podSelector, selector } = spec;
+  if (podSelector === undefined) return selector?.names;
+  const names = new Set<string>();
+  for (const pod of pods()) {
+    const { nodeName } = pod.spec;
+    if (!nodeName || pod.metadata.namespace !== metadata.namespace || !isActive(pod)) continue;
+    if (isSelected(podSelector, pod.metadata.labels)) names.add(nodeName);
   }
+  return [...names];
 }
 
 /** The state of one node for a job. */
@@ -83,8 +101,8 @@ export interface NodeStanding {
   readonly state: 'unasked' | 'active' | 'succeeded' | 'failed';
   /** One of the job's secrets is missing in its NodeImage. */
   readonly lacksSecret: boolean;
-  /** Its NodeImage does not contain the job, and is full for the job's namespace. */
-  readonly isFull?: boolean;
+  /** Why it cannot get the job yet: its NodeImage is full for the job's namespace, or has not been created. */
+  readonly held?: 'full' | 'noNodeImage';
   /** What the node waits for. */
   readonly waiting?: string;
   /** When its NodeImage got the job, and when its pull ended: to the second, by the clocks of watcher and node. */
@@ -107,7 +125,7 @@ export function standings(
     const tag = findTag(nodeImage, image.name, image.tag);
     if (tag === undefined || !isOwnedBy(tag, job.metadata.uid)) {
       const isFull = !takesWish(nodeImage, job.metadata.namespace ?? '', isEnded);
-      return { node, state: 'unasked', lacksSecret: false, ...(isFull && { isFull }) };
+      return { node, state: 'unasked', lacksSecret: false, ...(isFull && { held: 'full' }) };
     }
     const tagStatus = currentTagStatus(nodeImage, { name: image.name, tag });
     const outcome = outcomeOf(tagStatus);
@@ -139,7 +157,7 @@ export function nodesToTell(
   // adding a late secret begins no pull, so it is not limited
   const incomplete = nodes.filter(({ state, lacksSecret: lacks }) => state === 'active' && lacks);
   const room = roomOf(job, nodes);
-  const next = nodes.filter(({ node, state, isFull }) => state === 'unasked' && !isFull && mayTell(node));
+  const next = nodes.filter(({ node, state, held }) => state === 'unasked' && held === undefined && mayTell(node));
   return [...incomplete, ...next.slice(0, Math.max(0, room))].map(({ node }) => node);
 }
 
@@ -176,8 +194,8 @@ export interface JobContext {
   readonly tooLarge?: string;
 }
 
-/** How often full nodes are tried again. */
-const fullAgainMs = 15_000;
+/** How often nodes are tried again that cannot get the job yet. */
+const heldAgainMs = 15_000;
 
 /** The status of a job that is not complete: the state of its nodes, and whether that, or the time, completes it. */
 export function jobStatus(job: ImagePullJob, nodes: readonly NodeStanding[], context: JobContext): JobReport {
@@ -218,7 +236,7 @@ export function jobStatus(job: ImagePullJob, nodes: readonly NodeStanding[], con
   const waitingFor = waitOf(job, nodes, context);
   const dueInMs = [
     ...(leftMs === undefined ? [] : [Math.max(leftMs, 1_000)]),
-    ...(nodes.some(({ isFull }) => isFull) ? [fullAgainMs] : []),
+    ...(nodes.some(({ held }) => held !== undefined) ? [heldAgainMs] : []),
   ];
   const percent = counts.desired === 0 ? 0 : (100 * (counts.succeeded + counts.failed)) / counts.desired;
   return {
@@ -303,8 +321,9 @@ export function heldBackBy(
   context: JobContext,
 ): WaitingFor | undefined {
   const wait = refusedWait(context) ?? furtherWait(job, nodes, timestamp(context.nowMs));
-  const hasOthers = nodes.some(({ state, isFull }) => state === 'unasked' && !isFull);
-  return wait?.reason === 'NodesFull' && hasOthers ? undefined : wait;
+  const hasOthers = nodes.some(({ state, held }) => state === 'unasked' && held === undefined);
+  const isOfSome = wait?.reason === 'NodesFull' || wait?.reason === 'NoNodeImages';
+  return isOfSome && hasOthers ? undefined : wait;
 }
 
 function refusedWait({ nowMs, tooLarge, secretTrouble }: JobContext): WaitingFor | undefined {
@@ -318,12 +337,16 @@ function refusedWait({ nowMs, tooLarge, secretTrouble }: JobContext): WaitingFor
 
 function furtherWait(job: ImagePullJob, nodes: readonly NodeStanding[], since: string): WaitingFor | undefined {
   const unasked = nodes.filter(({ state }) => state === 'unasked');
-  const full = unasked.filter(({ isFull }) => isFull);
+  const full = unasked.filter(({ held }) => held === 'full');
+  const coming = unasked.filter(({ held }) => held === 'noNodeImage');
   if (steeringOf(job).paused) return pullJobWait('Paused', { blockedBy: ['operator'], since });
   if (unasked.length > 0 && parallelismOf(job) === 0) {
     return pullJobWait('NoParallelism', { blockedBy: named(unasked), since });
   }
   if (full.length > 0) return pullJobWait('NodesFull', { blockedBy: named(full), since });
+  if (coming.length > 0) {
+    return pullJobWait('NoNodeImages', { blockedBy: coming.map(({ node }) => `node/${node}`), since });
+  }
   if (nodes.length === 0) return pullJobWait('NoNodes', { blockedBy: [], since });
   return undefined;
 }

@@ -104,8 +104,10 @@ export function nextWave(
   const begun = nodes.filter(({ node }) => unnamed.has(node));
   const mayGo = !isFinished(job);
   const open = mayGo ? nodes.filter(({ node, state }) => state === 'unasked' && !isNamed(node)) : [];
-  const next = open.filter(({ isFull }) => !isFull);
-  const promised = nodes.filter(({ node, state, isFull }) => state === 'unasked' && !isFull && isNamed(node)).length;
+  const next = open.filter(({ held }) => held === undefined);
+  const promised = nodes.filter(
+    ({ node, state, held }) => state === 'unasked' && held === undefined && isNamed(node),
+  ).length;
   const hasRoom = mayGo && mayTell && next.length > 0 && roomOf(job, nodes) - promised > 0;
   const left = begun.length + open.length;
   if (begun.length === 0 && !hasRoom) return { nodes: [], rest: left };
