@@ -74,8 +74,12 @@ const publishedKey = /^p_-?\d+$/;
 export function barrierOwners({ metadata }: Pick<LaunchBarrier, 'metadata'>): readonly string[] {
   return (metadata.ownerReferences ?? [])
     .filter(({ kind, name }) => kind === 'Pod' && barrierName(name) === metadata.name)
+    .slice(0, mostOwners)
     .map(({ uid }) => uid);
 }
+
+/** A barrier has one. */
+const mostOwners = 16;
 
 /** The variable that holds a container of this pod until its priority is published. */
 export function barrierEnv(podName: string, priority: number): EnvVar {

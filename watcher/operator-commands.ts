@@ -133,10 +133,19 @@ export function commandIn({
   managedFields,
 }: ObjectMeta): Pick<ObjectMeta, 'annotations' | 'managedFields'> {
   const command = annotations?.[windlassAnnotation.command];
-  if (command === undefined) return {};
+  if (command === undefined || command.length > longestCommand) return {};
   const owner = managedFields?.find(ownsCommand);
-  return { annotations: { [windlassAnnotation.command]: command }, ...(owner && { managedFields: [owner] }) };
+  return {
+    annotations: { [windlassAnnotation.command]: command },
+    ...(owner && { managedFields: [{ ...owner, fieldsV1: ofCommand }] }),
+  };
 }
+
+/** Characters of a command with its target. */
+const longestCommand = 1_024;
+
+/** Of all that the manager of a command owns only the command. */
+const ofCommand = { 'f:metadata': { 'f:annotations': { [`f:${windlassAnnotation.command}`]: {} } } };
 
 function ownsCommand({ fieldsV1 }: NonNullable<ObjectMeta['managedFields']>[number]): boolean {
   return JSON.stringify(fieldsV1 ?? {}).includes(`"f:${windlassAnnotation.command}"`);

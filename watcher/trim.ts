@@ -1,5 +1,5 @@
 /** What the watcher keeps of the objects that it does not own: exactly what is read, because memory grows with it. */
-import { cloneSets } from '../api/cloneset/types.ts';
+import { cloneSetMark, cloneSets } from '../api/cloneset/types.ts';
 import {
   barrierOwners,
   type LaunchBarrier,
@@ -17,15 +17,25 @@ import {
 import type { Node, NodeCondition } from '../api/core/node.ts';
 import { type Container, type ContainerStatus, isActive, type Pod } from '../api/core/pod.ts';
 import { group, kubeResource, podReadinessGate, windlassAnnotation } from '../api/core/well-known.ts';
-import type { ControllerRevision } from '../api/fleet/revision.ts';
-import { hasInPlaceGate } from '../api/in-place/annotations.ts';
+import { lifecycleMark } from '../api/fleet/lifecycle.ts';
+import { podMark } from '../api/fleet/marks.ts';
+import { type ControllerRevision, revisionMark } from '../api/fleet/revision.ts';
+import { hasInPlaceGate, inPlaceAnnotation } from '../api/in-place/annotations.ts';
+import { envReferences } from '../api/in-place/env-hash.ts';
 import { terminationMark } from '../api/job-sidecar-termination.ts';
 import { type PerKind, partsOf } from '../api/per-kind.ts';
-import { hashAnnotation, hotMark, injectedListAnnotation, restartsAnnotation } from '../api/sidecar-set/marks.ts';
-import { imageStartsAnnotation } from '../api/sidecar-set/swap.ts';
+import { hotMark, injectedListAnnotation } from '../api/sidecar-set/marks.ts';
 import { sidecarSets } from '../api/sidecar-set/types.ts';
+import { statefulSetMark } from '../api/stateful-set/types.ts';
 import { type EndpointSlice, type Service, serviceLabel } from '../workflows/plan/drain.ts';
-import { updateStateAnnotation } from '../workflows/plan/sidecar-set/pods.ts';
+import { moreLabels } from '../workflows/plan/fleet/pods.ts';
+import {
+  hasLongMark,
+  longestMark,
+  sidecarAnnotations,
+  unreadList,
+  updateStateAnnotation,
+} from '../workflows/plan/sidecar-set/pods.ts';
 import { commandIn } from './operator-commands.ts';
 
 /** The trim function of this resource; undefined where whole objects are kept. */
@@ -41,28 +51,57 @@ export function trimOf(resource: Resource): ((object: KubeObject) => KubeObject)
 export function trimPod(pod: Pod): Pod {
   const controller = pod.metadata.ownerReferences?.find((reference) => reference.controller);
   if ((controller && isOurs(controller)) || hasInPlaceGate(pod)) return trimOwnPod(pod);
+  if (isOversized(pod)) return trimForeignPod(pod);
   const trimmed = isMarked(pod) ? withContainers(trimForeignPod(pod), pod) : trimForeignPod(pod);
   return pod.metadata.annotations?.[injectedListAnnotation] === undefined ? trimmed : withSidecars(trimmed, pod);
 }
 
-/** The annotations that say which SidecarSets a pod has, and what of them. */
-const sidecarAnnotations: readonly string[] = [
-  ...[hashAnnotation.whole, hashAnnotation.withoutImage, injectedListAnnotation],
-  ...[hotMark.working, updateStateAnnotation, imageStartsAnnotation, restartsAnnotation],
-];
+/**
+ * Labels, and annotations, that are kept of a pod: each takes ten times its characters. A pod of another owner with more
+ * is kept like one that is completed, which nothing selects. One of a kind of ours stays its own, whatever it has.
+ */
+const mostTexts = 512;
+/** Characters of an annotation that nothing of ours reads. */
+const longestText = 16 * 1024;
+/** Containers, init containers, and their statuses. */
+const mostContainers = 1_024;
+/** Owners of a PVC; of one with more, only its controller is kept. */
+const mostOwners = 64;
 
-/** Prefixes of annotations of hot-upgrade sidecars. */
-const sidecarPrefixes = [hotMark.version, hotMark.otherVersion] as const;
+function isOversized({ metadata, spec }: Pod): boolean {
+  return Object.keys(metadata.labels ?? {}).length > mostTexts || spec.containers.length > mostContainers;
+}
+
+type Texts = Readonly<Record<string, string>>;
+
+/** The first of these texts; and those that are needed, however many there are. */
+function firstOf(texts: Texts | undefined, isNeeded: (key: string) => boolean): Texts | undefined {
+  const entries = Object.entries(texts ?? {});
+  if (entries.length <= mostTexts) return texts;
+  return Object.fromEntries(entries.filter(([key], at) => at < mostTexts || isNeeded(key)));
+}
+
+/** The annotations with the versions of containers of hot-upgrade sidecars. */
+function versionMarks(containers: Pod['spec']['containers']): readonly string[] {
+  return containers.flatMap(({ name }) => [`${hotMark.version}${name}`, `${hotMark.otherVersion}${name}`]);
+}
+
+function withAnnotations(pod: Pod, annotations: Texts): Pod {
+  return { ...pod, metadata: { ...pod.metadata, annotations: { ...pod.metadata.annotations, ...annotations } } };
+}
 
 /**
  * What counts for SidecarSets: marks, names and images of containers, restarts, phase, and since when it is ready; of a pod
  * that they have updated also when its containers have started, and whether the kubelet has seen that.
  */
 function withSidecars(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
+  // What can be read of the others would be read as if they were absent.
+  if (hasLongMark({ metadata })) return withAnnotations(trimmed, { [injectedListAnnotation]: unreadList });
   const isHot = metadata.annotations?.[hotMark.working] !== undefined;
-  const marks = Object.entries(metadata.annotations ?? {}).filter(
-    ([key]) => sidecarAnnotations.includes(key) || (isHot && sidecarPrefixes.some((prefix) => key.startsWith(prefix))),
-  );
+  const marks = [...sidecarAnnotations, ...(isHot ? versionMarks(spec.containers) : [])].flatMap((key) => {
+    const text = metadata.annotations?.[key];
+    return text === undefined ? [] : [[key, text] as const];
+  });
   const wasUpdated = metadata.annotations?.[updateStateAnnotation] !== undefined;
   const known = new Map(trimmed.spec.containers.map((container) => [container.name, container]));
   const states = new Map((trimmed.status?.containerStatuses ?? []).map((state) => [state.name, state]));
@@ -113,7 +152,13 @@ const markAnnotations: readonly string[] = [
   terminationMark.status,
 ];
 
+/** Whether a mark is too long to be read. What an operator has decided in it must not count as absent: the pod has none. */
+function isSaidAtLength({ annotations }: ObjectMeta): boolean {
+  return markAnnotations.some((key) => (annotations?.[key]?.length ?? 0) > longestMark);
+}
+
 function isMarked({ metadata, spec }: Pod): boolean {
+  if (isSaidAtLength(metadata)) return false;
   if (metadata.annotations?.[launchMark.annotation] !== undefined) return true;
   // The sidecars of a pod that never completes are not terminated.
   const marks = (spec.restartPolicy ?? 'Always') === 'Always' ? launchEnv : markEnv;
@@ -163,8 +208,9 @@ function isOurs({ apiVersion }: OwnerReference): boolean {
 
 function trimForeignPod(pod: Pod): Pod {
   const { metadata, spec, status } = pod;
-  const gates = spec.readinessGates?.filter(({ conditionType }) => conditionType === podReadinessGate) ?? [];
-  const mayBeSelected = isActive(pod);
+  const gates =
+    spec.readinessGates?.filter(({ conditionType }) => conditionType === podReadinessGate).slice(0, 1) ?? [];
+  const mayBeSelected = isActive(pod) && !isOversized(pod);
   const conditions = status?.conditions?.filter(({ type }) =>
     mayBeSelected ? !unreadConditions.has(type) : type === podReadinessGate,
   );
@@ -203,31 +249,76 @@ const unreadConditions: ReadonlySet<string> = new Set([
   'Ready',
 ]);
 
-function trimOwnPod({ metadata, spec, status }: Pod): Pod {
-  const { generation, labels, annotations, finalizers, ownerReferences } = metadata;
-  const { nodeName, restartPolicy, readinessGates, containers, initContainers } = spec;
+function trimOwnPod(pod: Pod): Pod {
+  const { metadata, spec, status } = pod;
+  const { generation, ownerReferences } = metadata;
+  const { nodeName, restartPolicy } = spec;
   const { phase, observedGeneration, podIP, conditions, containerStatuses } = status ?? {};
+  const marks = isSaidAtLength(metadata) ? [] : markEnv;
+  const trimmed = (list: readonly Container[]) => list.slice(0, mostContainers).map((one) => trimContainer(one, marks));
+  const containers = trimmed(spec.containers);
+  const initContainers = spec.initContainers && trimmed(spec.initContainers);
+  const referred = new Set(containers.flatMap(envReferences).map(({ key }) => key));
+  const labels = firstOf(metadata.labels, (key) => readLabels.includes(key) || referred.has(key));
   return {
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: {
       ...identity(metadata),
       ...commandIn(metadata),
-      ...present({ generation, labels, annotations, finalizers, ownerReferences }),
+      ...present({
+        generation,
+        labels: labels === metadata.labels ? labels : { ...labels, [moreLabels]: '' },
+        annotations: ownAnnotations(pod, referred),
+        finalizers: metadata.finalizers?.slice(0, mostTexts),
+        ownerReferences: ownerReferences?.filter(({ controller }) => controller),
+      }),
     },
     spec: {
-      ...present({ nodeName, restartPolicy, readinessGates, initContainers: initContainers?.map(trimContainer) }),
-      containers: containers.map(trimContainer),
+      ...present({ nodeName, restartPolicy, readinessGates: spec.readinessGates?.slice(0, mostTexts), initContainers }),
+      containers,
     },
-    ...(status && { status: present({ phase, observedGeneration, podIP, conditions, containerStatuses }) }),
+    ...(status && {
+      status: present({
+        ...{ phase, observedGeneration, podIP, conditions },
+        containerStatuses: containerStatuses?.slice(0, mostContainers),
+      }),
+    }),
   };
 }
 
+/** Labels and annotations that decide about pods of our kinds. The API server limits all annotations together. */
+const readLabels: readonly string[] = [
+  ...[revisionMark.podRevision, revisionMark.podTemplateHash, podMark.specifiedDelete, lifecycleMark.state],
+  ...[cloneSetMark.instanceId, statefulSetMark.podName, statefulSetMark.podIndex],
+];
+const readAnnotations: readonly string[] = [
+  ...Object.values(inPlaceAnnotation),
+  ...[lifecycleMark.timestamp, cloneSetMark.deletionCost],
+];
+
+function longestOf(annotation: string): number {
+  return markAnnotations.includes(annotation) ? longestMark : longestText;
+}
+
+/** Those that are read, and the first of the others that are not long. */
+function ownAnnotations(pod: Pod, referred: ReadonlySet<string>): Texts | undefined {
+  const { annotations } = pod.metadata;
+  if (annotations === undefined) return undefined;
+  const hasUnread = hasLongMark(pod) || isOversized(pod);
+  const isRead = (key: string) => readAnnotations.includes(key) || referred.has(key);
+  const isKept = (key: string, text: string) =>
+    sidecarAnnotations.includes(key) ? !hasUnread : isRead(key) || text.length <= longestOf(key);
+  const kept = Object.entries(annotations).filter(([key, text]) => isKept(key, text));
+  const all = kept.length === Object.keys(annotations).length ? annotations : Object.fromEntries(kept);
+  const first = firstOf(all, (key) => isRead(key) || sidecarAnnotations.includes(key));
+  return hasUnread ? { ...first, [injectedListAnnotation]: unreadList } : first;
+}
+
 /** Plain values of environment variables are dropped except for our marks: they are not read, and may be secrets. */
-function trimContainer({ name, image, env, resources, resizePolicy }: Container): Container {
+function trimContainer({ name, image, env, resources, resizePolicy }: Container, marks: readonly string[]): Container {
   const read = env?.filter(
-    (variable) =>
-      variable.valueFrom?.fieldRef || variable.valueFrom?.configMapKeyRef || markEnv.includes(variable.name),
+    (variable) => variable.valueFrom?.fieldRef || variable.valueFrom?.configMapKeyRef || marks.includes(variable.name),
   );
   return { name, ...present({ image, resources, resizePolicy }), ...(read && read.length > 0 && { env: read }) };
 }
@@ -243,7 +334,9 @@ function identity({ name, namespace, uid, resourceVersion, creationTimestamp, de
 function trimConfigMap({ apiVersion, kind, metadata, data }: LaunchBarrier): LaunchBarrier {
   const named = { metadata: { ...identity(metadata), ...present({ ownerReferences: metadata.ownerReferences }) } };
   const owners = barrierOwners(named);
-  const ownerReferences = metadata.ownerReferences?.filter(({ kind, uid }) => kind === 'Pod' && owners.includes(uid));
+  const ownerReferences = metadata.ownerReferences
+    ?.filter(({ kind, uid }) => kind === 'Pod' && owners.includes(uid))
+    .slice(0, owners.length);
   const keys = owners.length === 0 ? [] : publishedKeys(present({ data }));
   return {
     apiVersion,
@@ -285,7 +378,9 @@ function trimRevision(revision: ControllerRevision): ControllerRevision {
 }
 
 function trimClaim({ apiVersion, kind, metadata }: KubeObject): KubeObject {
-  const { labels, ownerReferences } = metadata;
+  const labels = firstOf(metadata.labels, (key) => readLabels.includes(key));
+  const { ownerReferences: owners } = metadata;
+  const ownerReferences = (owners?.length ?? 0) > mostOwners ? owners?.filter(({ controller }) => controller) : owners;
   return { apiVersion, kind, metadata: { ...identity(metadata), ...present({ labels, ownerReferences }) } };
 }
 

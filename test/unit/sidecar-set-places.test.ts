@@ -1,9 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Pod } from '../../api/core/pod.ts';
 import { currentContent } from '../../api/sidecar-set/injection/choose.ts';
+import { injectedListAnnotation } from '../../api/sidecar-set/marks.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
+import { trimPod } from '../../watcher/trim.ts';
 import { classifyPods } from '../../workflows/plan/sidecar-set/classify.ts';
-import { isConsistent, isManaged, updateStateAnnotation } from '../../workflows/plan/sidecar-set/pods.ts';
+import { missedReason } from '../../workflows/plan/sidecar-set/missing.ts';
+import { isConsistent, isManaged, listedSets, updateStateAnnotation } from '../../workflows/plan/sidecar-set/pods.ts';
 import { sidecarSetStatus } from '../../workflows/plan/sidecar-set/status.ts';
 import {
   firstImmutableDifference,
@@ -41,6 +44,36 @@ function updating(pod: Pod, set: SidecarSet = present): Pod {
   if (result.kind !== 'write') throw new Error(`not a write: ${JSON.stringify(result)}`);
   return written(pod, result.write);
 }
+
+describe('the SidecarSets that a pod lists', () => {
+  const listing = (list: string) => withAnnotations(oldPod, { [injectedListAnnotation]: list });
+
+  it('are at most 64, and valid names of objects', () => {
+    const names = Array.from({ length: 100 }, (_, at) => `set-${at}`);
+    expect(listedSets(listing(names.join(',')))).toEqual(names.slice(0, 64));
+    expect(listedSets(listing('logs,,Logs,a b,logs,-x,mesh'))).toEqual(['logs', 'mesh']);
+    expect(listedSets(listing(`logs,${'x'.repeat(254)}`))).toEqual(['logs']);
+    expect(listedSets(listing(`logs,${'a,'.repeat(9_000)}`))).toEqual([]);
+  });
+
+  it.each([
+    'kruise.io/sidecarset-hash',
+    'kruise.io/sidecarset-hash-without-image',
+    updateStateAnnotation,
+    'windlass.io/sidecar-restarts',
+    injectedListAnnotation,
+  ])('are none of which anything is known where %s is too long: the pod is neither updated nor free', (key) => {
+    const long = withAnnotations(oldPod, {
+      [key]: `${oldPod.metadata.annotations?.[key] ?? '{}'}${' '.repeat(70_000)}`,
+    });
+    expect(isManaged(old, oldPod, {})).toBe(true);
+    expect([isManaged(old, long, {}), isManaged(old, trimPod(long), {})]).toEqual([false, false]);
+    const facts = { namespaceLabels: {}, canaries: [] };
+    expect([missedReason(old, long, facts), missedReason(old, trimPod(long), facts)]).toEqual(
+      Array.from({ length: 2 }, () => 'MarksTooLong'),
+    );
+  });
+});
 
 describe('the places of pods', () => {
   it('SCS-150: a pod with another hash is a candidate, if the update selects it', () => {

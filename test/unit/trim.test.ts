@@ -2,8 +2,14 @@ import { describe, expect, it } from '@jest/globals';
 import { barrierEnv } from '../../api/container-launch-priority.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource, podReadinessGate } from '../../api/core/well-known.ts';
+import { terminationMark } from '../../api/job-sidecar-termination.ts';
+import { createCache } from '../../kube/cache.ts';
+import { secretKeysOf } from '../../watcher/kinds/node-image/pull-secrets.ts';
 import { trimOf, trimPod } from '../../watcher/trim.ts';
+import { membersOf } from '../../workflows/plan/fleet/pods.ts';
+import { hasLongMark, listedSets } from '../../workflows/plan/sidecar-set/pods.ts';
 import { createdAt } from '../support/objects/metadata.ts';
+import { pullJob } from '../support/pull-objects.ts';
 import { gatedPod } from '../support/recreate-requests.ts';
 
 const ready = { type: 'Ready', status: 'False' };
@@ -66,6 +72,14 @@ describe('a ConfigMap with the label of barriers', () => {
         ),
       ).length,
     ).toBeLessThan(1_000);
+  });
+});
+
+describe('the index of Secrets that jobs name', () => {
+  it('passes over a job with more of them than it may have', () => {
+    const job = (count: number) => pullJob({ pullSecrets: Array.from({ length: count }, (_, at) => `s${at}`) });
+    expect(secretKeysOf(job(64))).toHaveLength(64);
+    expect(secretKeysOf(job(65))).toEqual([]);
   });
 });
 
@@ -219,7 +233,151 @@ describe('trimPod', () => {
   });
 });
 
+describe('a pod whose texts are as long as the API server lets them be', () => {
+  const list = 'kruise.io/sidecarset-injected-list';
+  const mark = (key: string) => `kruise.io/sidecarset-${key}`;
+  const most = 256 * 1024;
+  const names = Array.from({ length: most / 4 }, (_, at) => at.toString(36)).join(',');
+  const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, '']));
+  const ofCloneSet = {
+    apiVersion: 'apps.kruise.io/v1beta1',
+    kind: 'CloneSet',
+    name: 'web',
+    uid: 'set',
+    controller: true,
+  };
+  const sizeOf = (pod: Pod) => {
+    const cache = createCache<Pod>({
+      onError: (error) => {
+        throw error;
+      },
+    });
+    cache.addIndex('sidecarSet', listedSets);
+    cache.apply('ADDED', trimPod(pod));
+    return { bytes: JSON.stringify([...cache.all()]).length, indexed: cache.sizes.indexed };
+  };
+
+  it.each([
+    ['the list of its SidecarSets', { [list]: names.slice(0, most) }],
+    ['its hashes', { [list]: 'logs', [mark('hash')]: 'x'.repeat(most) }],
+    ['the record of its updates', { [list]: 'logs', [mark('inplace-update-state')]: 'x'.repeat(most) }],
+    [
+      'the versions of a sidecar that it does not have',
+      {
+        [list]: 'logs',
+        [mark('working-hotupgrade-container')]: '{}',
+        'version.sidecarset.kruise.io/log': 'x'.repeat(most),
+      },
+    ],
+    ['a command', { 'windlass.io/command': 'x'.repeat(most) }],
+    ['what has become of its sidecars', { [terminationMark.status]: 'x'.repeat(most) }],
+    ['its notes', { note: 'x'.repeat(most) }],
+    ['how many notes it has', many(20_000)],
+  ])('takes less than 50 KB, where that is %s', (_, annotations) => {
+    const term = { name: 'KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT', value: 'true' };
+    const spec = { restartPolicy: 'Never', containers: [{ name: 'app' }, { name: 'proxy', env: [term] }] };
+    for (const ownerReferences of [[], [ofCloneSet]]) {
+      const { bytes, indexed } = sizeOf(gatedPod({ metadata: { annotations, ownerReferences }, spec }));
+      expect(bytes).toBeLessThan(50_000);
+      expect(indexed).toBeLessThan(200);
+    }
+  });
+
+  it('is selected by nothing where it has too many labels or containers, and is not forgotten by the CloneSet that owns it', () => {
+    const annotations = { [list]: 'logs' };
+    const labels = { ...many(20_000), app: 'web', 'controller-revision-hash': 'web-1' };
+    const foreign = trimPod(gatedPod({ metadata: { labels, annotations } }));
+    expect(foreign.metadata).not.toHaveProperty('labels');
+    expect(foreign.spec).not.toHaveProperty('nodeName');
+    expect(listedSets(foreign)).toEqual([]);
+
+    const containers = Array.from({ length: 5_000 }, (_, at) => ({ name: `c${at}` }));
+    expect(trimPod(gatedPod({ metadata: { annotations }, spec: { containers } })).spec.containers).toEqual([]);
+
+    const own = trimPod(gatedPod({ metadata: { labels, annotations, ownerReferences: [ofCloneSet] } }));
+    expect(Object.keys(own.metadata.labels ?? {}).length).toBeLessThan(1_000);
+    expect(listedSets(own)).toEqual([]);
+    const seen = { pods: [own], orphans: [], nowMs: 0 };
+    const owner = { ...own, metadata: { ...own.metadata, uid: 'set' } };
+    const members = membersOf(owner, { selector: { matchLabels: { app: 'web' } }, minReadySeconds: 0 }, seen);
+    expect(members).toMatchObject({ counted: [{ revision: 'web-1' }], strays: [] });
+    const orphan = { ...own, metadata: { ...own.metadata, ownerReferences: [] } };
+    const ofAll = { selector: { matchExpressions: [{ key: 'x', operator: 'DoesNotExist' }] }, minReadySeconds: 0 };
+    const around = membersOf(owner, { ...ofAll, adopts: () => true }, { pods: [], orphans: [orphan], nowMs: 0 });
+    expect(around?.adoptable).toEqual([]);
+  });
+
+  it('keeps every mark of a pod with 64 SidecarSets and 64 containers', () => {
+    const sets = Array.from({ length: 64 }, (_, at) => `${'s'.repeat(60)}-${at}`);
+    const containers = sets.map((set) => ({ name: set, image: `registry.example.com/team/${set}:1` }));
+    const hash = 'h'.repeat(64);
+    const entry = (set: string) => ({
+      ...{ updateTimestamp: createdAt, hash, sidecarSetName: set, sidecarList: [set] },
+      controllerRevision: `${set}-${'r'.repeat(10)}`,
+    });
+    const imageID = `registry.example.com/team/${'i'.repeat(60)}@sha256:${'0'.repeat(64)}`;
+    const map = (value: (set: string) => unknown) =>
+      JSON.stringify(Object.fromEntries(sets.map((set) => [set, value(set)])));
+    const annotations = {
+      [list]: sets.join(','),
+      [mark('hash')]: map(entry),
+      [mark('hash-without-image')]: map(entry),
+      [mark('inplace-update-state')]: map((set) => ({
+        ...{ revision: hash, updateTimestamp: createdAt, lastContainerStatuses: { [set]: { imageID } } },
+      })),
+      [mark('working-hotupgrade-container')]: map((set) => `${set}-1`),
+      ...Object.fromEntries(sets.map((set) => [`version.sidecarset.kruise.io/${set}`, '1'])),
+    };
+    const trimmed = trimPod(gatedPod({ metadata: { annotations }, spec: { containers } }));
+    expect(trimmed.metadata.annotations).toEqual(annotations);
+    expect(listedSets(trimmed)).toHaveLength(64);
+    expect(hasLongMark(trimmed)).toBe(false);
+  });
+
+  it('keeps of a pod of a CloneSet what its containers refer to, and the record of its update, however long', () => {
+    const annotations = {
+      'apps.kruise.io/inplace-update-state': 's'.repeat(100_000),
+      config: 'c'.repeat(100_000),
+      note: 'n'.repeat(100_000),
+    };
+    const env = [{ name: 'CONFIG', valueFrom: { fieldRef: { fieldPath: "metadata.annotations['config']" } } }];
+    const spec = { containers: [{ name: 'app', env }] };
+    const trimmed = trimPod(gatedPod({ metadata: { annotations, ownerReferences: [ofCloneSet] }, spec }));
+    expect(Object.keys(trimmed.metadata.annotations ?? {})).toEqual(['apps.kruise.io/inplace-update-state', 'config']);
+  });
+
+  it('does not end a sidecar because what an operator has said of it is too long to be read', () => {
+    const term = { name: 'KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT', value: 'true' };
+    const spec = { restartPolicy: 'Never', containers: [{ name: 'proxy', env: [term] }] };
+    const said = JSON.stringify({ skipped: ['proxy'], filler: 'x'.repeat(100_000) });
+    const annotations = { [terminationMark.status]: said };
+    expect(trimPod(gatedPod({ metadata: { annotations }, spec })).spec.containers).toEqual([]);
+    const ofOurs = trimPod(gatedPod({ metadata: { annotations, ownerReferences: [ofCloneSet] }, spec }));
+    expect(ofOurs.spec.containers).toEqual([{ name: 'proxy' }]);
+  });
+});
+
 describe('trimOf', () => {
+  it('keeps of a PVC its mark and its controller, however many labels and owners it has', () => {
+    const labels = Object.fromEntries(Array.from({ length: 20_000 }, (_, at) => [`k${at}`, '']));
+    const owner = { apiVersion: 'v1', kind: 'Pod', name: 'web', uid: 'u', controller: false };
+    const ownerReferences = [...Array.from({ length: 1_000 }, () => owner), { ...owner, controller: true }];
+    const metadata = {
+      ...gatedPod().metadata,
+      ...{ labels: { ...labels, 'apps.kruise.io/cloneset-instance-id': 'abc' }, ownerReferences },
+    };
+    const trimmed = trimOf(kubeResource.persistentVolumeClaims)?.({
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata,
+    });
+    expect(trimmed?.metadata).toMatchObject({
+      labels: { 'apps.kruise.io/cloneset-instance-id': 'abc' },
+      ownerReferences: [{ controller: true }],
+    });
+    expect(JSON.stringify(trimmed).length).toBeLessThan(50_000);
+  });
+
   it('keeps of nodes that they are there, their labels and whether they are ready, and leaves other kinds as they are', () => {
     const node = {
       apiVersion: 'v1',

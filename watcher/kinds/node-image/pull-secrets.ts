@@ -11,6 +11,7 @@ import { failureTypeOf } from '../../../api/core/failure.ts';
 import type { KubeObject } from '../../../api/core/meta.ts';
 import { kubeResource, pullSecretAnnotation } from '../../../api/core/well-known.ts';
 import { type ImagePullJob, isFinished } from '../../../api/image-pull-job/types.ts';
+import { mostPullSecrets } from '../../../api/image-pull-job/validate.ts';
 import type { PullSecretRef } from '../../../api/node-image/types.ts';
 import type { Cache } from '../../../kube/cache.ts';
 import type { KubeWriter } from '../../../kube/fence.ts';
@@ -39,7 +40,10 @@ export const jobsBySecret = 'pullSecret';
 /** The index function of `jobsBySecret`. */
 export function secretKeysOf(job: ImagePullJob): readonly string[] {
   const { namespace = '' } = job.metadata;
-  return isHolding(job) ? (job.spec.pullSecrets ?? []).map((name) => `${namespace}/${name}`) : [];
+  const { pullSecrets = [] } = job.spec;
+  // One stored above the limit pulls nothing.
+  if (!isHolding(job) || pullSecrets.length > mostPullSecrets) return [];
+  return pullSecrets.map((name) => `${namespace}/${name}`);
 }
 
 /** The types of Secrets with registry credentials. Nothing else of a tenant is copied to where daemons can read it. */

@@ -63,6 +63,13 @@ export interface Members {
   readonly adoptable: readonly Pod[];
 }
 
+/** Stands among the labels of a cached pod that has more than are kept. No label has this key. */
+export const moreLabels = '';
+
+function hasMoreLabels({ metadata }: Pod): boolean {
+  return metadata.labels !== undefined && Object.hasOwn(metadata.labels, moreLabels);
+}
+
 /** The members of a workload; undefined when its selector is malformed (CS-15). */
 export function membersOf(
   owner: KubeObject,
@@ -72,14 +79,17 @@ export function membersOf(
   const selects = labelMatcher(selector);
   if (selects === undefined) return undefined;
   const { adopts = () => false, fits = () => true } = rules;
-  const isMember = (pod: Pod) => selects(pod.metadata.labels) && fits(pod);
+  // Released or passed over because of what is not known of it, a pod would be replaced by another one, without end.
+  const isMember = (pod: Pod) => (hasMoreLabels(pod) || selects(pod.metadata.labels)) && fits(pod);
   const controlled = seen.pods.filter((pod) => isControlledBy(owner, pod));
   const present = countsTerminating ? controlled : controlled.filter(isActive);
   const facts = { named, minReadyMs: minReadySeconds * 1000, nowMs: seen.nowMs };
   return {
     counted: present.filter(isMember).map((pod) => fleetPod(pod, facts)),
     strays: present.filter((pod) => isActive(pod) && !isMember(pod)),
-    adoptable: (seen.orphans ?? []).filter((pod) => isActive(pod) && isMember(pod) && adopts(pod)),
+    adoptable: (seen.orphans ?? []).filter(
+      (pod) => isActive(pod) && !hasMoreLabels(pod) && isMember(pod) && adopts(pod),
+    ),
   };
 }
 

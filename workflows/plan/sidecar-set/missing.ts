@@ -8,7 +8,7 @@ import { canaryBase } from '../../../api/sidecar-set/canary.ts';
 import { currentContent, selectsPod } from '../../../api/sidecar-set/injection/choose.ts';
 import { sidecarSetAnnotation } from '../../../api/sidecar-set/marks.ts';
 import { isNotUpdate, type SidecarSet, type SidecarSetStatus } from '../../../api/sidecar-set/types.ts';
-import { hasContainers, listedSets, recordedHash } from './pods.ts';
+import { hasContainers, hasLongMark, listedSets, recordedHash } from './pods.ts';
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -17,6 +17,7 @@ export type MissedReason =
   | 'NamespaceExempt'
   | 'InjectionPaused'
   | 'ContainersMissing'
+  | 'MarksTooLong'
   | 'OlderThanSidecarSet'
   | 'FailureIgnored'
   | 'NotInjected';
@@ -26,6 +27,7 @@ export const missedText: Readonly<Record<MissedReason, string>> = {
   NamespaceExempt: 'pods of this namespace are not sent to the webhook',
   InjectionPaused: 'the injection of the SidecarSet is paused',
   ContainersMissing: 'it has the SidecarSet in its annotation, but not all of its containers',
+  MarksTooLong: 'an annotation in which SidecarSets keep their marks is too long to be read',
   OlderThanSidecarSet: 'it is older than the SidecarSet',
   FailureIgnored: 'the injection failed or the webhook was away, which the SidecarSet ignores',
   NotInjected: 'the webhook did not inject it: it was away, or labels, selectors or the pause have changed since',
@@ -51,6 +53,7 @@ export function missedReason(set: SidecarSet, pod: Pod, facts: MissedFacts): Mis
   if (!isActive(pod)) return undefined;
   const selected = { labels: pod.metadata.labels ?? {}, namespaceLabels };
   if (!selectsPod(set, selected)) return undefined;
+  if (hasLongMark(pod)) return 'MarksTooLong';
   const listed = listedSets(pod);
   const isListed = listed.includes(set.metadata.name);
   if (isListed && hasContainers(set, pod)) return undefined;

@@ -2,9 +2,11 @@
 
 import { entryOf, isJsonObject, type Json, type JsonObject, objectOr } from '../../../api/base/json.ts';
 import { perObject } from '../../../api/base/per-object.ts';
+import { subdomainProblem } from '../../../api/core/label-syntax.ts';
 import { type ContainerStatus, isActive, type Pod } from '../../../api/core/pod.ts';
 import { selectsPod } from '../../../api/sidecar-set/injection/choose.ts';
 import { hashAnnotation, hotMark, injectedListAnnotation, restartsAnnotation } from '../../../api/sidecar-set/marks.ts';
+import { imageStartsAnnotation } from '../../../api/sidecar-set/swap.ts';
 import {
   hotPair,
   isHotUpgrade,
@@ -24,15 +26,46 @@ export interface NamedSidecars {
 /** Annotation of pods: the images before updates in place, by SidecarSet. */
 export const updateStateAnnotation = 'kruise.io/sidecarset-inplace-update-state';
 
+/** The annotations that say which SidecarSets a pod has, and what of them. */
+export const sidecarAnnotations: readonly string[] = [
+  ...[hashAnnotation.whole, hashAnnotation.withoutImage, injectedListAnnotation],
+  ...[hotMark.working, updateStateAnnotation, imageStartsAnnotation, restartsAnnotation],
+];
+
+/** Characters of the list of SidecarSets of a pod, and the most names that are read in it. */
+export const longestList = 16 * 1024;
+export const mostListed = 64;
+
+/** Characters of each other of these annotations: 64 SidecarSets, or as many containers, fill half of it. */
+export const longestMark = 64 * 1024;
+
+/** The list of a cached pod of which a mark is longer. It names no SidecarSet. */
+export const unreadList = '!';
+
 /** The SidecarSets that a pod lists. */
 export function listedSets({ metadata }: Pod): readonly string[] {
-  return (metadata.annotations?.[injectedListAnnotation] ?? '').split(',').filter((name) => name !== '');
+  const text = metadata.annotations?.[injectedListAnnotation] ?? '';
+  if (text.length > longestList) return [];
+  const names = text.split(',').filter((name) => subdomainProblem(name) === undefined);
+  return [...new Set(names)].slice(0, mostListed);
+}
+
+/** Whether a mark of SidecarSets is too long to be read. Such a pod has none: a mark must not count as absent by itself. */
+export function hasLongMark({ metadata }: Pick<Pod, 'metadata'>): boolean {
+  const { annotations = {} } = metadata;
+  if (annotations[injectedListAnnotation] === unreadList) return true;
+  return sidecarAnnotations.some((key) => (annotations[key]?.length ?? 0) > longestOf(key));
+}
+
+function longestOf(annotation: string): number {
+  return annotation === injectedListAnnotation ? longestList : longestMark;
 }
 
 /** Whether the SidecarSet manages the pod (SCS-6). */
 export function isManaged(set: SidecarSet, pod: Pod, namespaceLabels: Labels | undefined): boolean {
   return (
     isActive(pod) &&
+    !hasLongMark(pod) &&
     listedSets(pod).includes(set.metadata.name) &&
     selectsPod(set, { labels: pod.metadata.labels ?? {}, namespaceLabels }) &&
     hasContainers(set, pod)
