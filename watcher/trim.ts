@@ -15,7 +15,14 @@ import {
   type Resource,
 } from '../api/core/meta.ts';
 import type { Node, NodeCondition } from '../api/core/node.ts';
-import { type Container, type ContainerStatus, isActive, type Pod } from '../api/core/pod.ts';
+import {
+  type Container,
+  type ContainerStatus,
+  isActive,
+  isMirrorPod,
+  mirrorAnnotation,
+  type Pod,
+} from '../api/core/pod.ts';
 import { group, kubeResource, podReadinessGate, windlassAnnotation } from '../api/core/well-known.ts';
 import { lifecycleMark } from '../api/fleet/lifecycle.ts';
 import { podMark } from '../api/fleet/marks.ts';
@@ -169,7 +176,7 @@ function isMarked({ metadata, spec }: Pod): boolean {
 function withContainers(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
   const marks = Object.entries(metadata.annotations ?? {}).filter(([key]) => markAnnotations.includes(key));
   const { annotations: command, ...commander } = commandIn(metadata);
-  const annotations = { ...Object.fromEntries(marks), ...command };
+  const annotations = { ...trimmed.metadata.annotations, ...Object.fromEntries(marks), ...command };
   const { nodeName, restartPolicy } = spec;
   const containers = spec.containers.map(({ name, image, env = [] }) => {
     const markers = env.filter((variable) => markEnv.includes(variable.name));
@@ -224,6 +231,7 @@ function trimForeignPod(pod: Pod): Pod {
     metadata: {
       ...identity(metadata),
       ...(mayBeSelected && present({ labels: metadata.labels })),
+      ...(isMirrorPod(pod) && { annotations: mirrorMark }),
       ...(metadata.ownerReferences?.some(({ controller }) => controller) && { ownerReferences: ofAnother }),
     },
     spec: {
@@ -234,6 +242,8 @@ function trimForeignPod(pod: Pod): Pod {
     ...(Object.keys(read).length > 0 && { status: read }),
   };
 }
+
+const mirrorMark = { [mirrorAnnotation]: 'true' };
 
 /**
  * Replaces the owner references of a pod that another controller owns: one shared list, so that no such pod looks like
@@ -312,7 +322,8 @@ function ownAnnotations(pod: Pod, referred: ReadonlySet<string>): Texts | undefi
   const kept = Object.entries(annotations).filter(([key, text]) => isKept(key, text));
   const all = kept.length === Object.keys(annotations).length ? annotations : Object.fromEntries(kept);
   const first = firstOf(all, (key) => isRead(key) || sidecarAnnotations.includes(key));
-  return hasUnread ? { ...first, [injectedListAnnotation]: unreadList } : first;
+  if (!hasUnread && !isMirrorPod(pod)) return first;
+  return { ...first, ...(hasUnread && { [injectedListAnnotation]: unreadList }), ...(isMirrorPod(pod) && mirrorMark) };
 }
 
 /** Plain values of environment variables are dropped except for our marks: they are not read, and may be secrets. */

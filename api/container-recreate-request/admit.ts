@@ -3,7 +3,7 @@
 import { isJsonList, isJsonObject, type JsonObject } from '../base/json.ts';
 import type { FieldError } from '../core/field-error.ts';
 import { isVirtual, type Node } from '../core/node.ts';
-import type { Container, ContainerStatus, Pod } from '../core/pod.ts';
+import { type Container, type ContainerStatus, isMirrorPod, type Pod } from '../core/pod.ts';
 import { crrLabel, sidecarTerminatedCondition, virtualNodeLabel } from '../core/well-known.ts';
 import { withLabels } from './defaults.ts';
 import {
@@ -110,9 +110,6 @@ function isChecked(
   return problems.length === 0;
 }
 
-/** The kubelet's annotation on the mirror pod of a static pod. */
-const mirrorAnnotation = 'kubernetes.io/config.mirror';
-
 function podProblems(podName: string, pod: Pod | undefined, node: Node | undefined): readonly FieldError[] {
   const field = 'spec.podName';
   if (pod === undefined) return [{ field, detail: `pod "${podName}" is not found` }];
@@ -126,7 +123,7 @@ function podProblems(podName: string, pod: Pod | undefined, node: Node | undefin
 
   // the kubelet uses the hash of the file as the pod UID of its containers, so no daemon would find them by the UID of
   // the object
-  if (pod.metadata.annotations?.[mirrorAnnotation] !== undefined) {
+  if (isMirrorPod(pod)) {
     const detail = `${name} is a mirror pod of a static pod: change its manifest on the node to restart its containers`;
     return [{ field, detail }];
   }

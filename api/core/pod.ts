@@ -104,6 +104,14 @@ export function isFinished({ status }: Pod): boolean {
   return status?.phase === 'Succeeded' || status?.phase === 'Failed';
 }
 
+/** The kubelet's annotation on the mirror pod of a static pod. */
+export const mirrorAnnotation = 'kubernetes.io/config.mirror';
+
+/** Whether the kubelet shows a static pod by it: what is changed in it changes nothing on the node. */
+export function isMirrorPod({ metadata }: Pick<Pod, 'metadata'>): boolean {
+  return metadata.annotations?.[mirrorAnnotation] !== undefined;
+}
+
 /** A pod that runs or will run: not being deleted, not completed. */
 export function isActive(pod: Pod): boolean {
   return pod.metadata.deletionTimestamp === undefined && !isFinished(pod);

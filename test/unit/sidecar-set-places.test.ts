@@ -75,6 +75,19 @@ describe('the SidecarSets that a pod lists', () => {
   });
 });
 
+describe('the mirror of a static pod', () => {
+  it('SCS-6: is not managed, and not missed', () => {
+    const mirror = withAnnotations(oldPod, { 'kubernetes.io/config.mirror': 'a'.repeat(32) });
+    const bare = { ...mirror, metadata: { ...mirror.metadata, annotations: { 'kubernetes.io/config.mirror': 'a' } } };
+    const facts = { namespaceLabels: {}, canaries: [] };
+    for (const pod of [mirror, trimPod(mirror), bare, trimPod(bare)]) {
+      expect([isManaged(old, pod, {}), missedReason(old, pod, facts)]).toEqual([false, undefined]);
+    }
+    const named = { ...bare, metadata: { ...bare.metadata, annotations: {} } };
+    expect(missedReason(old, trimPod(named), facts)).toBeDefined();
+  });
+});
+
 describe('the places of pods', () => {
   it('SCS-150: a pod with another hash is a candidate, if the update selects it', () => {
     expect(placesOf(present, [oldPod, injectedPod([present])])).toEqual([{ kind: 'waiting' }, { kind: 'updated' }]);

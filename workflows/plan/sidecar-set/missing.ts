@@ -2,7 +2,7 @@
 // pod that was missed stays without them until it is recreated (SCS-5; SCS 8, points 9 and 10).
 
 import { compareGoStrings } from '../../../api/base/json-go.ts';
-import { isActive, type Pod } from '../../../api/core/pod.ts';
+import { isActive, isMirrorPod, type Pod } from '../../../api/core/pod.ts';
 import { installation } from '../../../api/core/well-known.ts';
 import { canaryBase } from '../../../api/sidecar-set/canary.ts';
 import { currentContent, selectsPod } from '../../../api/sidecar-set/injection/choose.ts';
@@ -50,7 +50,8 @@ export interface MissedFacts {
  */
 export function missedReason(set: SidecarSet, pod: Pod, facts: MissedFacts): MissedReason | undefined {
   const { namespaceLabels, canaries } = facts;
-  if (!isActive(pod)) return undefined;
+  // The containers of a static pod are those of its manifest on the node.
+  if (!isActive(pod) || isMirrorPod(pod)) return undefined;
   const selected = { labels: pod.metadata.labels ?? {}, namespaceLabels };
   if (!selectsPod(set, selected)) return undefined;
   if (hasLongMark(pod)) return 'MarksTooLong';

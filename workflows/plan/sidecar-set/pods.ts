@@ -3,7 +3,7 @@
 import { entryOf, isJsonObject, type Json, type JsonObject, objectOr } from '../../../api/base/json.ts';
 import { perObject } from '../../../api/base/per-object.ts';
 import { subdomainProblem } from '../../../api/core/label-syntax.ts';
-import { type ContainerStatus, isActive, type Pod } from '../../../api/core/pod.ts';
+import { type ContainerStatus, isActive, isMirrorPod, type Pod } from '../../../api/core/pod.ts';
 import { selectsPod } from '../../../api/sidecar-set/injection/choose.ts';
 import { hashAnnotation, hotMark, injectedListAnnotation, restartsAnnotation } from '../../../api/sidecar-set/marks.ts';
 import { imageStartsAnnotation } from '../../../api/sidecar-set/swap.ts';
@@ -61,10 +61,11 @@ function longestOf(annotation: string): number {
   return annotation === injectedListAnnotation ? longestList : longestMark;
 }
 
-/** Whether the SidecarSet manages the pod (SCS-6). */
+/** Whether the SidecarSet manages the pod (SCS-6). A static pod would never get ready by an update of its mirror. */
 export function isManaged(set: SidecarSet, pod: Pod, namespaceLabels: Labels | undefined): boolean {
   return (
     isActive(pod) &&
+    !isMirrorPod(pod) &&
     !hasLongMark(pod) &&
     listedSets(pod).includes(set.metadata.name) &&
     selectsPod(set, { labels: pod.metadata.labels ?? {}, namespaceLabels }) &&
