@@ -151,6 +151,38 @@ describe('upkeep', () => {
     expect(passes).toEqual([0, 50, 100, 1_100]);
   });
 
+  it('plans for all objects together for a third of the time, however many there are, and for a burst at once', async () => {
+    const cluster = new TrivialCluster();
+    const uids = Array.from({ length: 10 }, (_, at) => `fleet-${at}`);
+    const plans = new Map<string, number>();
+    const { plan } = cluster.fleet();
+    const { queue } = queueOver(cluster, {
+      restMs: 50,
+      fleet: {
+        ...cluster.fleet(),
+        plan(world, permit, nowMs) {
+          plans.set(world.fleet.uid, (plans.get(world.fleet.uid) ?? 0) + 1);
+          jest.advanceTimersByTime(20);
+          return plan(world, permit, nowMs);
+        },
+      },
+    });
+    cluster.onShown = () => undefined;
+    for (const one of uids) cluster.put(fleet({ uid: one, replicas: 0 }));
+    const startedAtMs = Date.now();
+    for (const one of uids) queue.add(one, 'changed');
+    await pass();
+    expect(plans.size).toBe(10);
+    while (Date.now() - startedAtMs < 20_000) {
+      for (const one of uids) queue.add(one, 'changed');
+      await pass(10);
+    }
+    const planned = [...plans.values()].reduce((sum, count) => sum + count, 0) * 20;
+    expect(planned / (Date.now() - startedAtMs)).toBeLessThan(0.37);
+    expect(planned / (Date.now() - startedAtMs)).toBeGreaterThan(0.25);
+    expect(Math.min(...plans.values())).toBeGreaterThan(5);
+  });
+
   it('does not rest after its own writes, nor when a permit comes', async () => {
     const cluster = new TrivialCluster();
     const { queue } = queueOver(cluster, { restMs: 50 });

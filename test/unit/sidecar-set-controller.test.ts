@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { type JsonObject, objectOr } from '../../api/base/json.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
@@ -106,6 +107,36 @@ describe('the controller of SidecarSets', () => {
     await waitFor('the ready one', () => statusIn(cluster)?.readyPods === 2);
     cluster.remove(kubeResource.pods, { namespace: 'shop', name: 'a' });
     await waitFor('the pod to go', () => statusIn(cluster)?.matchedPods === 1);
+  });
+
+  it('SCS-130a: does not look at its pods because of one that lists it and is not its own', async () => {
+    const cluster = new MemoryCluster();
+    const object = set();
+    cluster.put(sidecarSets, object);
+    let looks = 0;
+    await run(cluster, {
+      now: () => {
+        looks += 1;
+        return Date.parse('2026-01-01T00:01:00Z');
+      },
+    });
+    await waitFor('the status', () => statusIn(cluster)?.matchedPods === 0);
+    const flipped = async (name: string, labels: Readonly<Record<string, string>>) => {
+      const before = looks;
+      for (let version = 2; version < 8; version++) {
+        const { metadata, ...rest } = pod(name, hashOf(object), version % 2 === 0);
+        cluster.put(kubeResource.pods, {
+          ...rest,
+          metadata: { ...metadata, labels, resourceVersion: String(version) },
+        });
+        // longer than an object rests
+        await delay(60);
+      }
+      return looks - before;
+    };
+    expect(await flipped('foreign', { app: 'other' })).toBe(0);
+    expect(await flipped('own', { app: 'web' })).toBeGreaterThan(3);
+    expect(statusIn(cluster)?.matchedPods).toBe(1);
   });
 
   it('SCS-131, SCS-131a: with type NotUpdate counts when a pod is created, and never otherwise', async () => {

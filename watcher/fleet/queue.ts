@@ -4,7 +4,8 @@
  *
  * A pass looks at the whole object in the caches, asks the planner, acts, and waits until the caches show its own writes,
  * so that the next pass never decides on a world that lacks them. Events of thousands of pods are not as many passes: an
- * object rests a little between two that only events ask for, and longer the longer it takes to plan for it.
+ * object rests a little between two that only events ask for, and longer the longer it takes to plan for it, or for all
+ * objects together.
  *
  * Upkeep needs nothing more. Disruption needs a permit, which its workflow hands in and waits on; the permit is an input
  * of the planner, is asked for again before each disruptive step, and dies with the activity that handed it in, with the
@@ -51,8 +52,9 @@ export interface FleetQueueOptions<World, Step, Plan extends FleetPlan<Step> = F
   /** How many steps of one object are done at once. */
   readonly parallelSteps: number;
   /**
-   * How far apart passes begin that only events ask for, at least; where planning takes long, it is three times that. What
-   * happens to an object that has rested is looked at right away. Absent: they follow one upon the other.
+   * How far apart passes of an object begin that only events ask for, at least; where planning takes long, it is three times
+   * that. What happens to an object that has rested is looked at right away, unless planning for all takes long. Absent:
+   * passes follow one upon the other.
    */
   readonly restMs?: number;
   /** The wall clock. */
@@ -68,8 +70,10 @@ const longWaitMs = 600_000;
 /** When a roll-out could not be woken, it is tried again after so long. */
 const wakeAgainMs = 10_000;
 
-/** While events come, at most one part in so many of the time goes into planning for one object. */
+/** While events come, planning for one object takes a quarter of the time at most: it rests three times as long. */
 const planningShare = 3;
+/** The same of all objects of the kind together, a third of the time; so much goes through first. */
+const sharedPlanning = { rest: 2, burstMs: 250 } as const;
 
 /** A verdict travels through a history: the most that a wait takes in it, and the text of a failure. */
 const verdictBytes = 3_600;
@@ -107,6 +111,8 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   readonly #reasons = new Map<string, Set<PassReason>>();
   /** Objects that rest: until when, and what ends it if there is something to look at. */
   readonly #rests = new Map<string, { readonly untilMs: number; wake?: NodeJS.Timeout }>();
+  /** Until when all objects would rest together, had there been no burst. */
+  #sharedRestMs = 0;
   /** How many steps of an object went at once at the end of its last pass, where their number grows and none failed. */
   readonly #grown = new Map<string, number>();
   readonly #failed: FailedSteps<Step>;
@@ -140,11 +146,24 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       this.#keys.remind(uid);
       return;
     }
-    const mayRest = reason === 'changed' || reason === 'edited';
-    const rest = mayRest ? this.#rests.get(uid) : undefined;
-    const leftMs = rest === undefined ? 0 : rest.untilMs - performance.now();
-    if (rest === undefined || leftMs <= 0) this.#keys.add(uid);
-    else rest.wake ??= setTimeout(() => this.#keys.add(uid), leftMs).unref();
+    if (mayRest(reason)) this.#addRested(uid);
+    else this.#keys.add(uid);
+  }
+
+  /** Others may have taken their time meanwhile: then it goes on resting. */
+  #addRested(uid: string): void {
+    const rest = this.#rests.get(uid) ?? { untilMs: 0 };
+    const shared = this.#sharedRestMs - sharedPlanning.burstMs * (1 + sharedPlanning.rest);
+    const leftMs = Math.max(rest.untilMs, shared) - performance.now();
+    if (leftMs <= 0) {
+      this.#keys.add(uid);
+      return;
+    }
+    this.#rests.set(uid, rest);
+    rest.wake ??= setTimeout(() => {
+      delete rest.wake;
+      this.#addRested(uid);
+    }, leftMs).unref();
   }
 
   /** What has failed of this object and is still wanted, the longest first. */
@@ -288,7 +307,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const permit = held ? held.permit : rollOut?.permit();
     const plan = fleet.plan(world, permit, wallMs);
     fleet.planned?.(world, plan, wallMs);
-    this.#rest(uid, begunAtMs);
+    this.#rest(uid, begunAtMs, [...reasons].every(mayRest));
     if (!permit && plan.disruption.length > 0)
       throw new Error(`the plan for ${fleet.kind} ${uid} disrupts without a permit`);
     log.debug(
@@ -394,10 +413,13 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     }
   }
 
-  #rest(uid: string, begunAtMs: number): void {
+  #rest(uid: string, begunAtMs: number, isOfEvents: boolean): void {
     const { restMs } = this.#options;
     if (restMs === undefined) return;
     const tookMs = performance.now() - begunAtMs;
+    if (isOfEvents) {
+      this.#sharedRestMs = Math.max(this.#sharedRestMs, begunAtMs) + (1 + sharedPlanning.rest) * tookMs;
+    }
     this.#rests.set(uid, { untilMs: begunAtMs + Math.max(restMs, planningShare * tookMs) });
   }
 
@@ -524,6 +546,11 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   #mayDisrupt(uid: string, held: HeldPermit | undefined): boolean {
     return held !== undefined && this.#livingPermit(uid) === held && this.#mayWrite();
   }
+}
+
+/** Whether a pass is only asked for by an event. */
+function mayRest(reason: PassReason): boolean {
+  return reason === 'changed' || reason === 'edited';
 }
 
 /** The steps in their order, neighbours that go alike in one run. */

@@ -7,7 +7,7 @@ import { prefetchShare } from '../../../api/fleet/pre-download.ts';
 import { swapSidecarType } from '../../../api/sidecar-set/swap.ts';
 import { isNotUpdate, type SidecarSet, sidecarSets } from '../../../api/sidecar-set/types.ts';
 import type { Change } from '../../../kube/cache.ts';
-import { hasContainers, isWhollyConsistent, listedSets } from '../../../workflows/plan/sidecar-set/pods.ts';
+import { isWhollyConsistent, listedSets } from '../../../workflows/plan/sidecar-set/pods.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { ownerIn } from '../../fleet/owned.ts';
 import { SidecarSetFleet } from './fleet.ts';
@@ -49,9 +49,11 @@ export function sidecarSetController(context: ControllerContext): Controller {
     const pod = change.after ?? change.before;
     if (pod === undefined) return;
     fleet.swaps?.podChanged(pod.metadata.uid);
-    for (const name of listedSets(pod)) {
+    const both = [change.before, change.after].filter((one) => one !== undefined);
+    for (const name of new Set(both.flatMap(listedSets))) {
       const set = sets.byName('', name);
-      if (set === undefined || !hasContainers(set, pod)) continue;
+      // Anybody may list a SidecarSet: a pod that it does not manage is no reason to look at all others.
+      if (set === undefined || !both.some((one) => fleet.manages(set, one))) continue;
       const { uid } = set.metadata;
       const when = reasonToCount(set, change, fleet.isRollingOut(uid));
       if (when === 'now') fleet.add(uid, 'changed');

@@ -106,7 +106,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     });
     this.#writer = new SidecarSetWriter({
       ...{ kube, now, sets: this.sets, pods: this.pods, revisions: this.#revisions, pullJobs: this.pullJobs },
-      manages: (set, pod) => this.#manages(set, pod),
+      manages: (set, pod) => this.manages(set, pod),
       overtaken: (uid) => this.addAfter(uid, overtakenMs),
     });
     this.#timers = context.queue('sidecar-sets', async (uid) => {
@@ -177,7 +177,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     const engine = starter.trouble(rollOutId(uid));
     const failures = this.#failuresOf(uid);
     const swaps = new Map(this.#swaps?.dueSteps(uid).map(({ pod, step }) => [pod.uid, step]));
-    const pods = this.pods.byIndex(podsBySidecarSet, name).filter((pod) => this.#manages(owner, pod));
+    const pods = this.pods.byIndex(podsBySidecarSet, name).filter((pod) => this.manages(owner, pod));
     const pullJobs = ownedBy(this.pullJobs, sidecarSets, uid);
     const { KruiseDaemon, ImagePullJobGate } = config.featureGates;
     const isPrefetched = prefetchShare(owner) !== undefined && KruiseDaemon && ImagePullJobGate;
@@ -314,7 +314,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     if (owner === undefined) return goneBecause(`SidecarSet "${set.name}" was deleted`);
     const pod = this.pods.byUid(uid);
     if (pod === undefined) return goneBecause(`Pod "${name}" was deleted`);
-    if (!this.#manages(owner, pod)) return goneBecause(`SidecarSet "${set.name}" does not manage pod "${name}"`);
+    if (!this.manages(owner, pod)) return goneBecause(`SidecarSet "${set.name}" does not manage pod "${name}"`);
     const known = this.#targets.get(set.uid);
     const target =
       known !== undefined && known.generation === owner.metadata.generation
@@ -346,7 +346,8 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     ]);
   }
 
-  #manages(set: SidecarSet, pod: Pod): boolean {
+  /** Whether the SidecarSet manages the pod, as the caches show both. */
+  manages(set: SidecarSet, pod: Pod): boolean {
     const namespace = this.#namespaces.byName('', pod.metadata.namespace ?? '');
     return isManaged(set, pod, namespace && (namespace.metadata.labels ?? {}));
   }
