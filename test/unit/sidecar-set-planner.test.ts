@@ -17,6 +17,7 @@ import { chooseSidecarBatch, mostMarked, planSidecarSet } from '../../workflows/
 import { targetOfSpec } from '../../workflows/plan/sidecar-set/target.ts';
 import { mostFailing, mostInPass } from '../../workflows/plan/sidecar-set/update.ts';
 import { recorded } from '../support/recorded.ts';
+import { aSidecarSet, hot, injectedPod } from '../support/sidecar-pods.ts';
 import { podWith, type SidecarPod, sidecarSet } from '../support/sidecar-world.ts';
 
 const nowMs = Date.parse('2026-01-02T00:00:00Z');
@@ -69,6 +70,27 @@ const many = (count: number, prefix = 'web') =>
   Object.fromEntries(Array.from({ length: count }, (_, index) => [`${prefix}-${index + 1000}`, {}]));
 const namesIn = (plan: ReturnType<typeof planSidecarSet>) =>
   plan.standing.kind === 'pods' ? podsOf(plan.standing.batch).map(({ name }) => name) : [];
+
+describe('a swap that waits for its turn in a pod', () => {
+  it('is a wait that names the SidecarSet whose turn it is', () => {
+    const hotSet = (image: string) => aSidecarSet({ name: 'mesh', containers: [hot('mesh', image)] });
+    const pods = ['a', 'b'].map((name) => injectedPod([hotSet('mesh:1')], { name }));
+    const history = [stored(hotSet('mesh:1'), 1), stored(hotSet('mesh:2'), 2)];
+    const owner = hotSet('mesh:2');
+    const permit = permitFor(history[1]?.metadata.name ?? '', pods.slice(0, 1), { chooses: false });
+    const input = { owner, pods, history, revisionNamespace: 'kruise-system', nowMs, permit };
+    const wait = (inFront?: ReadonlyMap<string, string>) => {
+      const { standing } = planSidecarSet({ ...input, ...(inFront && { inFront }) });
+      return standing.kind === 'waiting' ? standing.wait : undefined;
+    };
+    expect(wait()?.unblock).not.toContain('first');
+    expect(wait(new Map([['uid-a', 'proxy']]))).toMatchObject({
+      reason: 'SidecarsSwapping',
+      blockedBy: ['pod/shop/a'],
+      unblock: expect.stringMatching(/; SidecarSet proxy is swapped first in shop\/a$/),
+    });
+  });
+});
 
 describe('the plan for a SidecarSet', () => {
   it('disrupts nothing without a permit, and says so after a while', () => {

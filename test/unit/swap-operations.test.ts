@@ -48,7 +48,10 @@ describe('the operations that swap sidecars', () => {
     operations.want(mesh, [pod], 'one');
     operations.want(logs, [pod], 'two');
     expect([...wanted.values()].map(({ argument }) => argument)).toMatchObject([{ set: { name: 'mesh' } }]);
+    expect([...operations.inFrontOf('uid-logs')]).toEqual([['uid-web-0', 'mesh']]);
+    expect(operations.inFrontOf('uid-mesh').size).toBe(0);
     operations.want(mesh, [], 'one');
+    expect(operations.inFrontOf('uid-logs').size).toBe(0);
     expect(wakes).toEqual(['uid-logs']);
     operations.want(logs, [pod], 'two');
     expect([...wanted.values()].map(({ argument }) => argument)).toMatchObject([{ set: { name: 'logs' } }]);

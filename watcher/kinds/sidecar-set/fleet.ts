@@ -177,6 +177,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     const engine = starter.trouble(rollOutId(uid));
     const failures = this.#failuresOf(uid);
     const swaps = new Map(this.#swaps?.dueSteps(uid).map(({ pod, step }) => [pod.uid, step]));
+    const inFront = this.#operations?.inFrontOf(uid);
     const pods = this.pods.byIndex(podsBySidecarSet, name).filter((pod) => this.manages(owner, pod));
     const pullJobs = ownedBy(this.pullJobs, sidecarSets, uid);
     const { KruiseDaemon, ImagePullJobGate } = config.featureGates;
@@ -190,6 +191,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
       revisionNamespace,
       nowMs: now(),
       ...(swaps.size > 0 && { swaps }),
+      ...(inFront && inFront.size > 0 && { inFront }),
       ...(engine && { engine }),
       ...(failures && { failures }),
     };

@@ -8,6 +8,7 @@ import type { ControllerContext } from '../../controller.ts';
 /** Whose turn it is in a pod. */
 interface Turn {
   readonly setUid: string;
+  readonly setName: string;
   /** SidecarSets that are to swap in the pod after it. */
   readonly behind: Set<string>;
 }
@@ -30,7 +31,7 @@ export class SwapOperations {
   /** The SidecarSet wants the operations of these pods, and of no others. `target`: the hash that they lead to. */
   want({ metadata: { name, uid } }: SidecarSet, pods: readonly Pod[], target: string): void {
     for (const { metadata: pod } of pods) {
-      const turn = this.#turns.get(pod.uid) ?? { setUid: uid, behind: new Set() };
+      const turn = this.#turns.get(pod.uid) ?? { setUid: uid, setName: name, behind: new Set() };
       this.#turns.set(pod.uid, turn);
       if (turn.setUid !== uid) {
         turn.behind.add(uid);
@@ -46,6 +47,13 @@ export class SwapOperations {
     }
     const wanted = new Set(pods.map(({ metadata }) => metadata.uid));
     this.#release(uid, (podUid) => !wanted.has(podUid));
+  }
+
+  /** By the UID of the pods in which the SidecarSet waits for its turn: the name of the one whose turn it is. */
+  inFrontOf(setUid: string): ReadonlyMap<string, string> {
+    return new Map(
+      [...this.#turns].flatMap(([podUid, { setName, behind }]) => (behind.has(setUid) ? [[podUid, setName]] : [])),
+    );
   }
 
   /** The SidecarSet is gone: its operations end by what they see. */

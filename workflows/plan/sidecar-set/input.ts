@@ -32,6 +32,8 @@ export interface SidecarSetInput {
   readonly engine?: EngineTrouble;
   /** The steps of swaps that are due, by the UID of the pod: their operations have handed them in. Absent: none. */
   readonly swaps?: ReadonlyMap<string, SwapStep>;
+  /** By the UID of a pod: the SidecarSet that is swapped before it there. Absent: none is. */
+  readonly inFront?: ReadonlyMap<string, string>;
   /**
    * By name: the nodes of its pods that pull images, with their NodeImages; undefined for one that has none yet. Absent: the
    * SidecarSet waits for no images, or nothing is pre-downloaded in this cluster.

@@ -107,12 +107,20 @@ function cannotChange({ update }: SidecarSetSituation): Wait | undefined {
   return first && wait('CannotChange', update.impossible, `${nameOf(first.pod)}: ${first.why}`);
 }
 
-/** The operation of each swap says what it waits for. */
+/** The operation of each swap says what it waits for. One pod is swapped for one SidecarSet after the other. */
 function sidecarsSwapping({ scene, update }: SidecarSetSituation): Wait | undefined {
   const begun = scene.permit ? updatedPods(scene).filter((found) => isSwapping(found, scene)) : [];
   const pods = [...update.swaps, ...begun];
-  return pods.length > 0 ? wait('SidecarsSwapping', pods) : undefined;
+  if (pods.length === 0) return undefined;
+  const inFront = pods.flatMap(({ pod }) => {
+    const set = scene.input.inFront?.get(pod.metadata.uid);
+    return set === undefined ? [] : [`SidecarSet ${set} is swapped first in ${nameOf(pod)}`];
+  });
+  return wait('SidecarsSwapping', pods, inFront.slice(0, mostInFront).join('; '));
 }
+
+/** Of so many pods it is said whose turn it is. */
+const mostInFront = 3;
 
 function updateInProgress({ update }: SidecarSetSituation): Wait | undefined {
   return update.inProgress.length > 0 ? wait('UpdateInProgress', update.inProgress) : undefined;
