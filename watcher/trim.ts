@@ -70,6 +70,8 @@ export function trimPod(pod: Pod): Pod {
 const mostTexts = 512;
 /** Characters of an annotation that nothing of ours reads. */
 const longestText = 16 * 1024;
+/** Characters of a version of a container: more than any number of 64 bits has. */
+const longestVersion = 64;
 /** Containers, init containers, and their statuses. */
 const mostContainers = 1_024;
 /** Owners of a PVC; of one with more, only its controller is kept. */
@@ -89,8 +91,9 @@ function firstOf(texts: Texts | undefined, isNeeded: (key: string) => boolean): 
 }
 
 /** The annotations with the versions of containers of hot-upgrade sidecars. */
-function versionMarks(containers: Pod['spec']['containers']): readonly string[] {
-  return containers.flatMap(({ name }) => [`${hotMark.version}${name}`, `${hotMark.otherVersion}${name}`]);
+function versionMarks(containers: Pod['spec']['containers'], annotations: Texts = {}): readonly string[] {
+  const keys = containers.flatMap(({ name }) => [`${hotMark.version}${name}`, `${hotMark.otherVersion}${name}`]);
+  return keys.filter((key) => (annotations[key]?.length ?? 0) <= longestVersion);
 }
 
 function withAnnotations(pod: Pod, annotations: Texts): Pod {
@@ -105,10 +108,12 @@ function withSidecars(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
   // What can be read of the others would be read as if they were absent.
   if (hasLongMark({ metadata })) return withAnnotations(trimmed, { [injectedListAnnotation]: unreadList });
   const isHot = metadata.annotations?.[hotMark.working] !== undefined;
-  const marks = [...sidecarAnnotations, ...(isHot ? versionMarks(spec.containers) : [])].flatMap((key) => {
-    const text = metadata.annotations?.[key];
-    return text === undefined ? [] : [[key, text] as const];
-  });
+  const marks = [...sidecarAnnotations, ...(isHot ? versionMarks(spec.containers, metadata.annotations) : [])].flatMap(
+    (key) => {
+      const text = metadata.annotations?.[key];
+      return text === undefined ? [] : [[key, text] as const];
+    },
+  );
   const wasUpdated = metadata.annotations?.[updateStateAnnotation] !== undefined;
   const known = new Map(trimmed.spec.containers.map((container) => [container.name, container]));
   const states = new Map((trimmed.status?.containerStatuses ?? []).map((state) => [state.name, state]));

@@ -1,6 +1,10 @@
 /** The size of a value as JSON in UTF-8: on the wire, in etcd and in a payload. */
 export function jsonBytes(value: unknown): number {
-  const text = JSON.stringify(value) ?? '';
+  return textBytes(JSON.stringify(value) ?? '');
+}
+
+/** The size of a text in UTF-8. */
+export function textBytes(text: string): number {
   let bytes = 0;
   for (let index = 0; index < text.length; index++) {
     const unit = text.charCodeAt(index);

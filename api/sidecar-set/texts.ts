@@ -30,7 +30,7 @@ export const sidecarSetWaits = {
   ImageNotReady:
     'Look at the ImagePullJobs of the SidecarSet in kruise-system, or lower or remove the annotation windlass.io/prefetch',
   BudgetRoundsToZero: 'Raise updateStrategy.maxUnavailable, which is 0: only pods that are not ready are updated',
-  BudgetSpent: 'Fix these updated pods, or raise updateStrategy.maxUnavailable',
+  BudgetSpent: 'Fix these updated pods, signal skip, or raise updateStrategy.maxUnavailable',
   UpdateInProgress:
     'Look at the events of these pods: the kubelet has not finished an earlier update of their sidecars',
   SidecarsSwapping: 'Look at the workflow swap-sidecar/<UID> of these pods: it says what it waits for',

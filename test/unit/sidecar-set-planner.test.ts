@@ -6,6 +6,7 @@ import { engineSilent } from '../../api/engine/engine-trouble.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { ordersAnnotation, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
+import { hotMark } from '../../api/sidecar-set/marks.ts';
 import { newSidecarRevision } from '../../api/sidecar-set/revision.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { trimPod } from '../../watcher/trim.ts';
@@ -15,7 +16,7 @@ import { classifyPods } from '../../workflows/plan/sidecar-set/classify.ts';
 import type { SidecarSetInput } from '../../workflows/plan/sidecar-set/input.ts';
 import { chooseSidecarBatch, mostMarked, planSidecarSet } from '../../workflows/plan/sidecar-set/planner.ts';
 import { targetOfSpec } from '../../workflows/plan/sidecar-set/target.ts';
-import { mostFailing, mostInPass } from '../../workflows/plan/sidecar-set/update.ts';
+import { mostFailing, mostFailingInAll, mostInPass } from '../../workflows/plan/sidecar-set/update.ts';
 import { recorded } from '../support/recorded.ts';
 import { aSidecarSet, hot, injectedPod } from '../support/sidecar-pods.ts';
 import { podWith, type SidecarPod, sidecarSet } from '../support/sidecar-world.ts';
@@ -151,6 +152,94 @@ describe('the plan for a SidecarSet', () => {
     const permit = permitFor(latest, input.pods.slice(0, mostFailing));
     const five = planSidecarSet({ ...input, permit, failures: failures(mostFailing) } as never);
     expect(five.standing).toMatchObject({ kind: 'waiting', wait: { reason: 'CannotUpdate', blockedCount: 5 } });
+  });
+
+  describe('pods of one namespace whose update fails', () => {
+    const evil = Object.fromEntries(Object.keys(many(8, 'evil')).map((name) => [name, { namespace: 'evil' }]));
+    const spec = { updateStrategy: { maxUnavailable: 30 } };
+    const failed = (pods: readonly Pod[], more: object = {}) => ({
+      pods: new Set(pods.map(({ metadata }) => metadata.uid)),
+      ...{ message: 'annotations: Too long', type: 'Invalid' as const, retriedWithinMs: 0, ...more },
+    });
+    const of = (pods: readonly Pod[], namespace: string) => pods.filter((pod) => pod.metadata.namespace === namespace);
+
+    it('hold up no pod of another one', () => {
+      const { input, latest } = given({ old: { ...many(3), ...evil }, spec });
+      const failing = of(input.pods, 'evil').slice(0, mostFailing);
+      const permit = permitFor(latest, failing);
+      const plan = planSidecarSet({ ...input, permit, failures: failed(failing) });
+      expect(new Set(namesIn(plan))).toEqual(new Set(Object.keys(many(3))));
+    });
+
+    it('stop all when they are of many', () => {
+      const names = Object.keys(many(mostFailingInAll, 'bad'));
+      const bad = Object.fromEntries(names.map((name, at) => [name, { namespace: `ns-${at}` }]));
+      const { input, latest } = given({ old: { ...many(3), ...bad }, spec });
+      const failing = input.pods.filter(({ metadata }) => metadata.namespace !== 'shop');
+      const permit = permitFor(latest, failing);
+      const plan = planSidecarSet({ ...input, permit, failures: failed(failing) });
+      expect(namesIn(plan)).toEqual([]);
+      const fewer = planSidecarSet({ ...input, permit, failures: failed(failing.slice(1)) });
+      expect(namesIn(fewer)).toHaveLength(3);
+    });
+
+    it('are given back once they have failed again and again, and then take no part of the budget and of the limit', () => {
+      const { input, latest } = given({
+        old: { ...many(3), ...evil },
+        spec: { updateStrategy: { maxUnavailable: 2 } },
+      });
+      const all = of(input.pods, 'evil');
+      const aside = new Set(all.slice(0, 7).map(({ metadata }) => metadata.uid));
+      const failures = failed(all.slice(0, 7), { aside });
+      const plan = planSidecarSet({ ...input, permit: permitFor(latest, all.slice(0, 7)), failures });
+      expect(plan.disruption).toEqual([]);
+      expect(namesIn(plan)).toHaveLength(2);
+      for (const uid of aside) {
+        expect(plan.named?.pods.get(uid)).toEqual({ state: 'notNow', why: 'its update fails again and again' });
+      }
+      const left = planSidecarSet({ ...input, pods: all.slice(0, 7), permit: permitFor(latest), failures });
+      expect(left.standing).toMatchObject({ kind: 'waiting', wait: { reason: 'CannotUpdate', blockedCount: 7 } });
+      expect(left.rollOut?.isWanted).toBe(true);
+    });
+
+    it('are waited for as pods that cannot be changed where no write is possible', () => {
+      const { input, latest } = given({ old: { ...many(1), ...evil }, spec });
+      const [first, second] = of(input.pods, 'evil') as [Pod, Pod];
+      const impossible = new Map([first, second].map(({ metadata }) => [metadata.uid, 'its annotations are too long']));
+      const pods = [first, second];
+      const plan = planSidecarSet({ ...input, pods, impossible, permit: permitFor(latest, [first]) });
+      expect(plan.named?.pods.get(first.metadata.uid)).toEqual({
+        state: 'notNow',
+        why: 'its annotations are too long',
+      });
+      expect(plan.standing).toMatchObject({ kind: 'waiting', wait: { reason: 'CannotChange', blockedCount: 2 } });
+      expect(namesIn(planSidecarSet({ ...input, impossible, permit: permitFor(latest) }))).toHaveLength(7);
+    });
+  });
+
+  it('SCS-157, SCS-226: an updated pod that is not ready takes no place any more once an operator leaves it out', () => {
+    const { input, latest } = given({ old: many(2), updated: { lost: { namespace: 'evil', ready: false } } });
+    const lost = input.pods.at(-1) as Pod;
+    const spent = planSidecarSet({ ...input, permit: permitFor(latest, [lost]) });
+    expect(spent.standing).toMatchObject({ kind: 'waiting', wait: { reason: 'BudgetSpent' } });
+    const permit = permitFor(latest, [lost], { skip: ['evil/lost'] });
+    const plan = planSidecarSet({ ...input, permit });
+    expect(namesIn(plan)).toHaveLength(1);
+    expect(plan.named?.pods.get(lost.metadata.uid)).toEqual({ state: 'skipped' });
+    const end = planSidecarSet({ ...input, pods: [lost], permit });
+    expect(end.standing.kind).toBe('allDone');
+  });
+
+  it('SHU-35: a pod with the greatest version that there is cannot be changed, as its marks say', () => {
+    const hotSet = (image: string) => aSidecarSet({ name: 'mesh', containers: [hot('mesh', image)] });
+    const pod = injectedPod([hotSet('mesh:1')]);
+    const last = { [`${hotMark.version}mesh-2`]: String(2n ** 63n - 1n) };
+    const annotations = { ...pod.metadata.annotations, ...last };
+    const end = trimPod({ ...pod, metadata: { ...pod.metadata, annotations } });
+    const history = [stored(hotSet('mesh:1'), 1), stored(hotSet('mesh:2'), 2)];
+    const input = { owner: hotSet('mesh:2'), pods: [end], history, revisionNamespace: 'kruise-system', nowMs };
+    expect(chooseSidecarBatch(input)).toMatchObject({ kind: 'wait', wait: { reason: 'CannotChange' } });
+    expect(chooseSidecarBatch({ ...input, pods: [trimPod(pod)] }).kind).toBe('pods');
   });
 
   it('a pod that keeps its place was named before others came ahead of it', () => {

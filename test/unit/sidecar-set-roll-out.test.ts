@@ -163,6 +163,83 @@ describe('the roll-out of a SidecarSet', () => {
     expect(refused.length).toBeGreaterThan(0);
   });
 
+  it('SCS-133, SCS-157: pods of a tenant that cannot be updated hold up no other, to the end, within the budget', async () => {
+    const filler = { filler: 'x'.repeat(261_500) };
+    const text = { note: 'no JSON' };
+    const evil = Array.from({ length: 8 }, (_, at) => `evil-${at}`);
+    const bank = Array.from({ length: 8 }, (_, at) => `bank-${at}`);
+    const marks = [filler, filler, filler, text, text];
+    const pods = [
+      ...evil.map((name, at) => [name, { annotations: marks[at] ?? {} }] as const),
+      ...bank.map((name) => [name, { namespace: 'other' }] as const),
+    ];
+    const patchPodMetadata = [{ annotations: { note: '{"a":1}' }, patchPolicy: 'MergePatchJson' }];
+    const spec = { updateStrategy: { maxUnavailable: 2 }, patchPodMetadata };
+    const tried = new Map<string, number>();
+    const broken: string[] = [];
+    let refuses = true;
+    const cluster = new MemoryCluster();
+    const isDown = (pod: Pod) => pod.spec.containers[0]?.image !== pod.status?.containerStatuses?.[0]?.image;
+    const meet = ({ plural, verb, name = '', body }: SeenCall) => {
+      if (plural !== 'pods' || verb !== 'patch' || 'status' in (body as object)) return;
+      tried.set(name, (tried.get(name) ?? 0) + 1);
+      if (refuses && name.startsWith('evil')) throw new KubeError({ status: 422, message: 'denied' });
+      const down = cluster.all<Pod>(kubeResource.pods).filter(isDown);
+      if (down.length >= 2) broken.push(`${name} beside ${down.map(({ metadata }) => metadata.name)}`);
+    };
+    const { revision, play } = await rollOut({ pods, spec, options: { cluster, meet } });
+    const toTheEnd = async (): Promise<unknown> => {
+      const verdict = await play.run(leaveFor(revision));
+      return verdict.kind === 'blocked' ? await toTheEnd() : verdict;
+    };
+    const end = toTheEnd();
+    const updated = (prefix: string) =>
+      cluster
+        .all<Pod>(kubeResource.pods)
+        .filter(
+          (pod) => pod.metadata.name.startsWith(prefix) && pod.spec.containers[0]?.image === 'log:2' && !isDown(pod),
+        );
+    await waitFor('the pods of the other tenant', () => updated('bank').length === 8);
+    await waitFor('the tries', () => [...tried.values()].filter((count) => count === 5).length === 3);
+    await waitFor('the batches', () => play.verdicts.length === play.batches.length);
+    expect(updated('evil')).toEqual([]);
+    expect(new Map([...tried].filter(([name]) => name.startsWith('evil')))).toEqual(
+      new Map(['evil-5', 'evil-6', 'evil-7'].map((name) => [name, 5])),
+    );
+    const whys = new Map(play.verdicts.flatMap((verdict) => verdict.pods.map(({ pod, why }) => [pod, why])));
+    expect(whys.get('evil-0')).toMatch(/annotations would have \d+ bytes, and may have 262144/);
+    expect(whys.get('evil-3')).toMatch(/not JSON/);
+    expect(whys.get('evil-5')).toMatch(/again and again/);
+
+    // a person repairs them, and edits the SidecarSet
+    refuses = false;
+    for (const name of evil) {
+      const pod = cluster.look<Pod>(kubeResource.pods, { namespace: 'shop', name });
+      const { filler: _, note: __, ...annotations } = { ...pod?.metadata.annotations };
+      cluster.put(kubeResource.pods, { ...pod, metadata: { ...pod?.metadata, annotations } } as never);
+    }
+    const present = setIn(cluster);
+    cluster.put(sidecarSets, { ...present, metadata: { ...present?.metadata, generation: 3 } } as never);
+    expect(await end).toMatchObject({ kind: 'allDone' });
+    expect(updated('')).toHaveLength(16);
+    expect(broken).toEqual([]);
+  });
+
+  it('SCS-226: a pod that never gets ready holds up all others until an operator leaves it out', async () => {
+    const { cluster, revision, play } = await rollOut({
+      pods: [['a'], ['b', { namespace: 'other' }], ['c', { namespace: 'other' }]],
+      except: ({ metadata }) => metadata.name === 'a',
+    });
+    cluster.put(kubeResource.pods, podWith(sidecarSet('log:2'), 'a', { ready: false }) as never);
+    await waitFor('the wait', () => setIn(cluster)?.status?.waitingFor?.reason === 'BudgetSpent');
+    expect(await play.ask(leaveFor(revision))).toMatchObject({
+      kind: 'blocked',
+      waitingFor: { reason: 'BudgetSpent' },
+    });
+    expect(await play.run(leaveFor(revision, { skip: ['shop/a'] }))).toMatchObject({ kind: 'allDone' });
+    expect(imagesIn(cluster)).toEqual(['log:2', 'log:2', 'log:2']);
+  });
+
   it('leaves out the pods that an operator names with their namespace', async () => {
     const pods = [['a'], ['a', { namespace: 'other' }], ['b']] as const;
     const { cluster, revision, play } = await rollOut({ pods });

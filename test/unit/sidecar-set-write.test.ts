@@ -4,6 +4,7 @@ import type { Pod } from '../../api/core/pod.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { updateStateAnnotation } from '../../workflows/plan/sidecar-set/pods.ts';
 import { type SidecarTarget, targetOfSpec } from '../../workflows/plan/sidecar-set/target.ts';
+import { annotationProblem } from '../../workflows/plan/sidecar-set/update-marks.ts';
 import { upgradableWrite } from '../../workflows/plan/sidecar-set/upgradable.ts';
 import { sidecarWrite } from '../../workflows/plan/sidecar-set/write.ts';
 import {
@@ -39,6 +40,32 @@ const annotationsOf = ({ metadata }: Pod) => metadata.annotations ?? {};
 const jsonOf = (pod: Pod, key: string): JsonObject => objectOr(JSON.parse(annotationsOf(pod)[key] ?? '{}'));
 const changedKeys = (before: Pod, changed: Pod) =>
   Object.keys(annotationsOf(changed)).filter((key) => annotationsOf(changed)[key] !== annotationsOf(before)[key]);
+
+describe('the annotations that a write leaves', () => {
+  const [one, two] = [version([cold('log', 'log:1')]), version([cold('log', 'log:2')])];
+  const problemOf = (annotations: Readonly<Record<string, string>>) => {
+    const pod = withAnnotations(injectedPod([one]), annotations);
+    return annotationProblem(pod, writeOf(two, pod).write);
+  };
+  const bytesOf = (pod: Pod) =>
+    Object.entries(annotationsOf(pod)).reduce((sum, [key, text]) => sum + Buffer.byteLength(key + text), 0);
+
+  it('fit into what the API server takes of all annotations together, to the byte', () => {
+    const left = 256 * 1024 - bytesOf(updated(two, withAnnotations(injectedPod([one]), { filler: '' })));
+    expect(problemOf({ filler: 'x'.repeat(left) })).toBeUndefined();
+    expect(problemOf({ filler: 'x'.repeat(left + 1) })).toContain('262145 bytes');
+    expect(problemOf({ filler: 'ü'.repeat(left / 2 + 1) })).toContain('262144');
+  });
+
+  it('keep each mark short enough to be read again', () => {
+    const others = (length: number) =>
+      JSON.stringify({ ...jsonOf(injectedPod([one]), 'kruise.io/sidecarset-hash'), other: 'h'.repeat(length) });
+    expect(problemOf({ 'kruise.io/sidecarset-hash': others(60_000) })).toBeUndefined();
+    expect(problemOf({ 'kruise.io/sidecarset-hash': others(65_400) })).toContain(
+      'annotation kruise.io/sidecarset-hash',
+    );
+  });
+});
 
 describe('the write of a pod', () => {
   const one = version([cold('log', 'log:1')]);

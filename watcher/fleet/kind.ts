@@ -36,6 +36,12 @@ export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan
    * object do.
    */
   readonly retryKey?: (step: Step) => string;
+  /**
+   * For how many milliseconds a step that has failed so often in a row is not tried, though it is wanted: the planner is told
+   * by `failedSteps`, and plans it no more until then. Undefined: it is tried on. Absent: all are, and what has failed is
+   * tried at once when a roll-out asks anew; of a kind that has it only when its object was edited.
+   */
+  readonly asideForMs?: (error: unknown, attempts: number) => number | undefined;
   /** UID of the pod that a disruptive step is about: it is done only while a permit names this pod. */
   readonly podOf: (step: Step) => string | undefined;
   /**

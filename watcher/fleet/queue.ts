@@ -120,7 +120,11 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
 
   constructor(options: FleetQueueOptions<World, Step, Plan>) {
     this.#options = options;
-    this.#failed = new FailedSteps((step) => options.fleet.retryKey?.(step) ?? '');
+    const { fleet } = options;
+    this.#failed = new FailedSteps(
+      (step) => fleet.retryKey?.(step) ?? '',
+      fleet.asideForMs && ((error, attempts) => fleet.asideForMs?.(error, attempts)),
+    );
     this.#keys = new KeyedQueue({
       concurrency: options.concurrency,
       ...(options.shareOf && { shareOf: options.shareOf }),
@@ -241,7 +245,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     this.#permits.get(uid)?.fail(new Error('a later attempt has brought another permit'));
     const answer = take(rollOut);
     // an operator or a change of the object has caused it: what has failed is tried again at once
-    if (isNews) this.#failed.forgive(uid);
+    if (isNews && this.#options.fleet.asideForMs === undefined) this.#failed.forgive(uid);
     this.add(uid, 'permit');
     try {
       return await answer;
@@ -325,26 +329,33 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     if (upkeep.grown > 1) this.#grown.set(uid, upkeep.grown);
     const failures = [...upkeep.failures, ...disruption.failures];
     const hadFailed = this.#failed.has(uid);
-    const failed = this.#failed.note(uid, [...plan.upkeep, ...plan.disruption], {
+    const { planned: failed, others } = this.#failed.note(uid, [...plan.upkeep, ...plan.disruption], {
       done: [...upkeep.done, ...disruption.done],
       failures,
     });
     if (failures.some(({ error }) => mayBeMade(error))) await this.#catchUp(uid);
     // The next pass reports that the failure is over.
-    const isOver = hadFailed && failed.length === 0;
-    if (isOver || upkeep.changes + disruption.changes > 0) this.add(uid, 'ownWrites');
+    const isOver = hadFailed && failed.length + others.length === 0;
+    const isAside = ({ error }: { readonly error: unknown }) => others.some((one) => one.error === error);
+    if (isOver || failures.some(isAside) || upkeep.changes + disruption.changes > 0) this.add(uid, 'ownWrites');
     // Counted from the plan, as the pass itself may have taken long.
-    const dueInMs = plan.againInMs === undefined ? undefined : plannedAtMs + plan.againInMs - performance.now();
+    const againAtMs = plan.againInMs === undefined ? [] : [plannedAtMs + plan.againInMs];
+    const dueAtMs = Math.min(
+      ...againAtMs,
+      ...others.map(({ retryAtMs }) => retryAtMs).filter((ms) => ms > performance.now()),
+    );
+    const dueInMs = Number.isFinite(dueAtMs) ? Math.max(Math.ceil(dueAtMs - performance.now()), 0) : undefined;
+    // Timers take whole milliseconds, and must not come too early.
+    const inMs = ({ retryAtMs }: FailedStep<Step>) => Math.ceil(retryAtMs - performance.now());
+    const [failure] = failures;
+    if (failure !== undefined) this.#tellFailure(uid, failure.error, Math.min(...[...failed, ...others].map(inMs)));
+    else onPass?.('done');
     const [first] = failed;
     if (first !== undefined) {
-      // Timers take whole milliseconds, and must not come too early.
-      const retryInMs = Math.ceil(Math.min(...failed.map(({ retryAtMs }) => retryAtMs)) - performance.now());
-      const [failure] = failures;
-      if (failure !== undefined) this.#tellFailure(uid, failure.error, retryInMs);
-      else onPass?.('done');
+      const retryInMs = Math.min(...failed.map(inMs));
       // Report persistent failures to the permit holder.
       const judged = this.#livingPermit(uid);
-      const wait = waitAfter((failure ?? first).error);
+      const wait = waitAfter((failures.find((one) => !isAside(one)) ?? first).error);
       const verdictInMs = judged && this.#judgeWait(judged, judged.permit, wait);
       const choiceInMs = rollOut && this.#judgeRollOut(uid, rollOut, permit, plan, wait);
       return soonest([dueInMs, retryInMs, verdictInMs, choiceInMs]);
@@ -354,7 +365,6 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const canJudge = plan.disruption.length === 0 || isMilestone;
     const verdictInMs = held && canJudge ? this.#judge(held, plan.standing) : undefined;
     const choiceInMs = rollOut && this.#judgeRollOut(uid, rollOut, permit, plan);
-    onPass?.('done');
     return soonest([dueInMs, verdictInMs, choiceInMs]);
   }
 

@@ -83,14 +83,17 @@ export function sidecarSetController(context: ControllerContext): Controller {
   };
 }
 
-/** Own writes and edits of labels and annotations do not change the generation (SCS-130); orders are no such edits. */
+/**
+ * Own writes and edits of labels and annotations do not change the generation (SCS-130); orders are no such edits: what was
+ * refused is tried again at once.
+ */
 function reasonToLook(before: SidecarSet | undefined, after: SidecarSet | undefined): 'edited' | 'changed' | undefined {
   if (before === undefined || after === undefined) return 'changed';
   if (before.metadata.generation !== after.metadata.generation) return 'edited';
   const orders = ({ metadata: { annotations } }: SidecarSet) =>
     [annotations?.[windlassAnnotation.rollOut], annotations?.[windlassAnnotation.prefetch]].join();
   const isOrdered = orders(before) !== orders(after) && !isNotUpdate(after.spec.updateStrategy);
-  return isOrdered ? 'changed' : undefined;
+  return isOrdered ? 'edited' : undefined;
 }
 
 /**

@@ -42,7 +42,7 @@ import { FleetQueue, type PassReason } from '../../fleet/queue.ts';
 import { RollOuts } from '../../fleet/roll-outs.ts';
 import { SwapOperations } from './swap-operations.ts';
 import { Swaps } from './swaps.ts';
-import { type SidecarSetPass, SidecarSetWriter } from './writer.ts';
+import { ImpossibleUpdate, type SidecarSetPass, SidecarSetWriter } from './writer.ts';
 
 /** The index of pods by the SidecarSets that they list. */
 const podsBySidecarSet = 'sidecarSet';
@@ -58,6 +58,10 @@ const parallelSteps = 16;
 const restMs = 50;
 /** After a conflict everything is counted again. */
 const overtakenMs = 100;
+/** After so many attempts the update of a pod is set aside. */
+const mostAttempts = 5;
+/** For how long: a budget that refuses it may have room soon. */
+const asideMs = { held: 60_000, refused: 600_000 } as const;
 /** A write without an answer is waited for no longer. */
 const catchUpMs = 10_000;
 
@@ -175,7 +179,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
       .byIndex(revisionsBySidecarSet, name)
       .filter(({ metadata }) => metadata.namespace === revisionNamespace);
     const engine = starter.trouble(rollOutId(uid));
-    const failures = this.#failuresOf(uid);
+    const { failures, impossible } = this.#failuresOf(uid);
     const swaps = new Map(this.#swaps?.dueSteps(uid).map(({ pod, step }) => [pod.uid, step]));
     const inFront = this.#operations?.inFrontOf(uid);
     const pods = this.pods.byIndex(podsBySidecarSet, name).filter((pod) => this.manages(owner, pod));
@@ -194,6 +198,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
       ...(inFront && inFront.size > 0 && { inFront }),
       ...(engine && { engine }),
       ...(failures && { failures }),
+      ...(impossible.size > 0 && { impossible }),
     };
   }
 
@@ -250,6 +255,15 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
       default:
         return step.kind;
     }
+  }
+
+  /** A pod of which the update is refused makes room for others, and is not asked about all the time. */
+  asideForMs(error: unknown, attempts: number): number | undefined {
+    if (error instanceof ImpossibleUpdate) return asideMs.refused;
+    const type = failureTypeOf(error);
+    const isOfPod = type !== 'Throttled' && !mayBeMade(error);
+    if (!isOfPod || attempts < mostAttempts) return undefined;
+    return type === 'Held' ? asideMs.held : asideMs.refused;
   }
 
   podOf(step: SidecarSetStep): string | undefined {
@@ -354,17 +368,30 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     return isManaged(set, pod, namespace && (namespace.metadata.labels ?? {}));
   }
 
-  #failuresOf(uid: string): SidecarSetFailures | undefined {
-    const failed = (this.#queue?.failedSteps(uid) ?? []).filter(({ step }) => this.podOf(step) !== undefined);
+  #failuresOf(uid: string): {
+    readonly failures: SidecarSetFailures | undefined;
+    readonly impossible: ReadonlyMap<string, string>;
+  } {
+    const known = (this.#queue?.failedSteps(uid) ?? []).flatMap(({ step, error, isAside, retryAtMs }) => {
+      const pod = this.podOf(step);
+      const isResting = retryAtMs > performance.now();
+      return pod === undefined ? [] : [{ pod, error, isResting, isAside: isAside && isResting }];
+    });
+    const isImpossible = ({ error, isAside }: (typeof known)[number]) => isAside && error instanceof ImpossibleUpdate;
+    const impossible = new Map(known.filter(isImpossible).map(({ pod, error }) => [pod, messageOf(error)]));
+    const failed = known.filter((one) => !isImpossible(one));
     const [first] = failed;
-    if (first === undefined) return undefined;
+    if (first === undefined) return { failures: undefined, impossible };
     const type = failureTypeOf(first.error);
-    return {
-      pods: new Set(failed.flatMap(({ step }) => this.podOf(step) ?? [])),
+    const failures = {
+      pods: new Set(failed.map(({ pod }) => pod)),
+      resting: new Set(failed.filter(({ isResting }) => isResting).map(({ pod }) => pod)),
+      aside: new Set(failed.filter(({ isAside }) => isAside).map(({ pod }) => pod)),
       message: messageOf(first.error),
       ...(type && { type }),
       retriedWithinMs: this.#queue?.longestPauseMs(uid) ?? 0,
     };
+    return { failures, impossible };
   }
 }
 

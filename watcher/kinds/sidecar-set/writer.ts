@@ -51,6 +51,13 @@ export interface SidecarSetPass {
   readonly scene: SidecarSetScene;
 }
 
+/** No write can update the pod as it is: what is tried again comes to the same. */
+export class ImpossibleUpdate extends KubeError {
+  constructor(why: string) {
+    super({ status: 422, message: why });
+  }
+}
+
 const resource = kubeResource.controllerRevisions;
 /** SCS-186: so many attempts in all, with pauses that grow fivefold. */
 const attempts = 4;
@@ -225,7 +232,7 @@ export class SidecarSetWriter {
       const isThere = live?.metadata.uid === pod.uid && manages(input.owner, live);
       const fresh = isThere ? freshOf(live) : undefined;
       if (live === undefined || fresh === undefined || fresh.kind === 'nothing' || !mayGoOn()) return undefined;
-      if (fresh.kind === 'impossible') throw new KubeError({ status: 422, message: fresh.why });
+      if (fresh.kind === 'impossible') throw new ImpossibleUpdate(fresh.why);
       return await this.#send(asSeen(live), fresh.write);
     });
   }

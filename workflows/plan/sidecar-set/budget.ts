@@ -40,20 +40,29 @@ export interface UpdateDemand {
   readonly budget: UpdateBudget;
 }
 
-export function updateDemand(target: SidecarTarget, managed: readonly ClassifiedPod[]): UpdateDemand {
+/** `isSkipped`: pods that an operator leaves out use up nothing. */
+export function updateDemand(
+  target: SidecarTarget,
+  managed: readonly ClassifiedPod[],
+  isSkipped?: (pod: ClassifiedPod) => boolean,
+): UpdateDemand {
   const waiting = updateOrder(target, managed);
   const keeps = target.takenBack === undefined ? podsToKeep(target.strategy.partition, managed.length) : 0;
   const goes = Math.max(waiting.length - keeps, 0);
-  return { line: waiting.slice(0, goes), kept: waiting.slice(goes), budget: updateBudget(target, managed) };
+  return { line: waiting.slice(0, goes), kept: waiting.slice(goes), budget: updateBudget(target, managed, isSkipped) };
 }
 
 /** SCS-157: pods with other contents that are not ready never use up the budget. */
-export function updateBudget(target: SidecarTarget, managed: readonly ClassifiedPod[]): UpdateBudget {
+export function updateBudget(
+  target: SidecarTarget,
+  managed: readonly ClassifiedPod[],
+  isSkipped: (pod: ClassifiedPod) => boolean = () => false,
+): UpdateBudget {
   const { setName, hashes, strategy } = target;
   const isDown = ({ isConsistent, isSidecarReady }: ClassifiedPod) => !isConsistent || !isSidecarReady;
   return {
     most: mostUnavailable(strategy.maxUnavailable, managed.length),
-    spentBy: managed.filter((one) => isDown(one) && recordedHash(one.pod, setName) === hashes.whole),
+    spentBy: managed.filter((one) => isDown(one) && !isSkipped(one) && recordedHash(one.pod, setName) === hashes.whole),
   };
 }
 

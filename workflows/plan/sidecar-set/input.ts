@@ -43,12 +43,18 @@ export interface SidecarSetInput {
   readonly pullJobs?: readonly ImagePullJob[];
   /** What failed when the last plans were carried out. Absent: nothing. */
   readonly failures?: SidecarSetFailures;
+  /** Why no write can update a pod, by its UID, as it was found when it was its turn. Absent: nothing is known of any. */
+  readonly impossible?: ReadonlyMap<string, string>;
 }
 
 /** Updates that have failed and are still wanted. */
 export interface SidecarSetFailures {
   /** UIDs of the pods. */
   readonly pods: ReadonlySet<string>;
+  /** Those that are not tried again yet. Absent: none. */
+  readonly resting?: ReadonlySet<string>;
+  /** Those of these that have failed so often that it will take long. They hold up no other. Absent: none. */
+  readonly aside?: ReadonlySet<string>;
   /** Of the pod that has failed the longest. */
   readonly message: string;
   /** Absent: unknown. */

@@ -3,8 +3,8 @@ import type { NamedPod, NamedPods } from '../fleet/permit.ts';
 import type { ClassifiedPod } from './classify.ts';
 import { hotSidecars } from './hot.ts';
 import { namesInPod } from './pods.ts';
-import { nameOf, type SidecarSetScene, updatedPods } from './scene.ts';
-import type { UpdatePlan, UpdateStop } from './update.ts';
+import { isSkipped, type SidecarSetScene, updatedPods } from './scene.ts';
+import { isAside, type UpdatePlan, type UpdateStop } from './update.ts';
 
 /** Nothing where the permit names no pods. */
 export function namedPods(scene: SidecarSetScene, update: UpdatePlan): { readonly named?: NamedPods } {
@@ -22,19 +22,27 @@ export function namedPods(scene: SidecarSetScene, update: UpdatePlan): { readonl
 }
 
 function standsAt(found: ClassifiedPod, scene: SidecarSetScene, { coming, stop, ...update }: UpdatePlan): NamedPod {
-  const { pod, place, isConsistent } = found;
+  const { pod, place } = found;
   if (place.kind === 'updated') {
-    if (!isConsistent) return { state: 'underWay', doing: 'restarting' };
-    if (isSwapping(found, scene)) return { state: 'underWay', doing: 'being swapped' };
-    return isThrough(found, scene) ? { state: 'done' } : { state: 'underWay', doing: 'not ready' };
+    const doing = doingOf(found, scene);
+    if (doing === undefined) return { state: 'done' };
+    return isSkipped(found, scene) ? { state: 'skipped' } : { state: 'underWay', doing };
   }
-  if (scene.skipped.has(nameOf(pod))) return { state: 'skipped' };
+  if (isSkipped(found, scene)) return { state: 'skipped' };
   if (coming.has(pod.metadata.uid)) return { state: 'next' };
   const isIn = (pods: readonly ClassifiedPod[]) => pods.some((one) => one.pod === pod);
   if (place.kind === 'notUpgradable') return { state: 'notNow', why: 'it cannot be updated in place' };
   if (place.kind === 'notSelected') return { state: 'notNow', why: stopTexts.done };
+  if (isAside(pod, scene.input)) return { state: 'notNow', why: 'its update fails again and again' };
   if (isIn(update.inProgress)) return { state: 'notNow', why: 'an earlier update of it is not finished' };
   return { state: 'notNow', why: update.impossible.find((one) => one.pod === pod)?.why ?? stopTexts[stop] };
+}
+
+/** What happens to an updated pod; undefined: nothing any more. */
+function doingOf(found: ClassifiedPod, scene: SidecarSetScene): string | undefined {
+  if (!found.isConsistent) return 'restarting';
+  if (isSwapping(found, scene)) return 'being swapped';
+  return isThrough(found, scene) ? undefined : 'not ready';
 }
 
 /** Until its old containers are idle (SHU-34). */

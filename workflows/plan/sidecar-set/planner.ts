@@ -20,7 +20,7 @@ import type { ClassifiedPod } from './classify.ts';
 import type { SidecarSetInput, SidecarSetPlan, SidecarSetStep } from './input.ts';
 import { isSwapping, namedPods } from './named-pods.ts';
 import { planPrefetch } from './prefetch.ts';
-import { isUpdating, progressOf, type SidecarSetScene, sidecarSetScene, updatedPods } from './scene.ts';
+import { isSkipped, isUpdating, progressOf, type SidecarSetScene, sidecarSetScene, updatedPods } from './scene.ts';
 import { sidecarSetStatus } from './status.ts';
 import { planSwaps } from './swaps.ts';
 import { previousContent } from './undo.ts';
@@ -133,7 +133,7 @@ function standingOf(situation: SidecarSetSituation): Standing {
   // What has failed and is tried again is no work that anybody can wait for.
   if (update.disruption.length > 0 && scene.input.failures === undefined) return { kind: 'working' };
   // Pods that are not ready for other reasons are not waited for: their update is through.
-  const isDone = (found: ClassifiedPod) => found.isConsistent && !isSwapping(found, scene);
+  const isDone = (found: ClassifiedPod) => isSkipped(found, scene) || (found.isConsistent && !isSwapping(found, scene));
   if (!isUpdateLeft(situation) && updated.every(isDone)) return done;
   const wait = firstWait(sidecarSetRules, situation);
   return wait ? { kind: 'waiting', wait } : { kind: 'working' };

@@ -73,8 +73,13 @@ function isLeftOut(
   { skipped, undoneAt }: Pick<SidecarSetScene, 'skipped' | 'undoneAt'>,
 ): boolean {
   if (place.kind === 'updated') return false;
-  if (skipped.has(nameOf(pod))) return true;
+  if (isSkipped({ pod }, { skipped })) return true;
   return undoneAt !== undefined && Date.parse(pod.metadata.creationTimestamp) > Date.parse(undoneAt);
+}
+
+/** Whether an operator leaves the pod out: it is not updated, nor waited for. */
+export function isSkipped({ pod }: Pick<ClassifiedPod, 'pod'>, { skipped }: Pick<SidecarSetScene, 'skipped'>): boolean {
+  return skipped.has(nameOf(pod));
 }
 
 export function named(history: readonly ControllerRevision[], name: string): ControllerRevision | undefined {

@@ -110,9 +110,13 @@ export function cancelWrite(target: SwapTarget, pod: Pod, now: string, back?: Si
  * The pods whose empty images may be changed now, by namespace and name (SHU-68, SHU-69): within maxUnavailable, to which
  * updated pods that are down count, and pods whose idle container is being restarted with the empty image.
  */
-export function emptyImagesToRoll(target: SidecarTarget, managed: readonly ClassifiedPod[]): readonly ClassifiedPod[] {
-  const { most, spentBy } = updateBudget(target, managed);
-  const down = new Set([...spentBy, ...managed.filter(({ pod }) => isIdleDown(target, pod))]);
+export function emptyImagesToRoll(
+  target: SidecarTarget,
+  managed: readonly ClassifiedPod[],
+  isSkipped: (pod: ClassifiedPod) => boolean = () => false,
+): readonly ClassifiedPod[] {
+  const { most, spentBy } = updateBudget(target, managed, isSkipped);
+  const down = new Set([...spentBy, ...managed.filter((one) => !isSkipped(one) && isIdleDown(target, one.pod))]);
   const due = managed.filter(({ pod }) => {
     const decision = resetDecision(target, pod);
     return decision.kind === 'due' && !decision.isSwap;

@@ -17,10 +17,10 @@ import type { SwapStep } from '../sidecar-swap/model.ts';
 import { swapStanding } from '../sidecar-swap/standing.ts';
 import type { ClassifiedPod } from './classify.ts';
 import type { SidecarSetStep } from './input.ts';
-import { classifiedPods, isUpdating, podRef, type SidecarSetScene } from './scene.ts';
+import { classifiedPods, isSkipped, isUpdating, podRef, type SidecarSetScene } from './scene.ts';
 import { cancelWrite, emptyImagesToRoll, hotSidecars, resetDecision, resetWrite } from './swap.ts';
 import type { SidecarTarget } from './target.ts';
-import { decisionOf, type FreshWrite, type UpdatePlan } from './update.ts';
+import { decisionOf, type FreshWrite, fitting, type UpdatePlan } from './update.ts';
 import { annotated, notingRestarts } from './update-marks.ts';
 import { sidecarWrite } from './write.ts';
 
@@ -46,7 +46,7 @@ export function planSwaps(scene: SidecarSetScene, update: UpdatePlan): SwapPlan 
   if (!(target.content.containers ?? []).some(isHotUpgrade)) return none;
 
   const isHeld = !isUpdating(scene) || scene.owner.spec.updateStrategy?.paused === true;
-  const rolls = new Set(isHeld ? [] : emptyImagesToRoll(target, scene.pods));
+  const rolls = new Set(isHeld ? [] : emptyImagesToRoll(target, scene.pods, (found) => isSkipped(found, scene)));
   const begins = new Set(update.swaps);
   const isWanted = (found: ClassifiedPod) => begins.has(found) || rolls.has(found) || isUnderWay(scene, found);
   const wanted = isUpdating(scene) ? scene.pods.filter(isWanted).map(({ pod }) => pod) : [];
@@ -114,7 +114,7 @@ function emptying({ target }: SidecarSetScene, pod: Pod, step: Exclude<SwapStep,
 export function freshSwap(scene: SidecarSetScene, live: Pod, step: SwapStep): FreshWrite {
   if (step !== 'begin') {
     const emptied = emptying(scene, live, step, scene.now);
-    return emptied ? { kind: 'write', write: remembering(live, emptied.write, emptied.containers, scene) } : nothing;
+    return emptied ? fitting(live, remembering(live, emptied.write, emptied.containers, scene)) : nothing;
   }
   const [found] = classifiedPods(scene, [live]);
   if (found?.place.kind !== 'waiting') return nothing;
@@ -124,7 +124,7 @@ export function freshSwap(scene: SidecarSetScene, live: Pod, step: SwapStep): Fr
   const changed = write.containers.map(({ name }) => name);
   const cold = write.containers.filter(({ hot }) => hot === undefined).map(({ name }) => name);
   const noted = cold.length === 0 ? write.write : notingRestarts(write.write, live, cold, scene.now);
-  return { kind: 'write', write: remembering(live, noted, changed, scene) };
+  return fitting(live, remembering(live, noted, changed, scene));
 }
 
 const nothing = { kind: 'nothing' } as const;

@@ -3,6 +3,7 @@
 // An annotation that nobody can read is written anew: no SidecarSet can have used what it said.
 
 import { entryOf, isJsonObject, type Json, type JsonObject, objectOr } from '../../../api/base/json.ts';
+import { textBytes } from '../../../api/base/json-bytes.ts';
 import { type GoValue, goJson } from '../../../api/base/json-go.ts';
 import { depthOf } from '../../../api/core/limits.ts';
 import type { Pod } from '../../../api/core/pod.ts';
@@ -14,7 +15,7 @@ import {
 } from '../../../api/sidecar-set/injection/metadata.ts';
 import { hashAnnotation, restartsAnnotation } from '../../../api/sidecar-set/marks.ts';
 import type { PodWrite } from '../fleet/in-place/update.ts';
-import { jsonIn, updateStateAnnotation } from './pods.ts';
+import { jsonIn, longestMark, sidecarAnnotations, updateStateAnnotation } from './pods.ts';
 import type { SidecarTarget } from './target.ts';
 
 /** Levels of objects and lists in annotations of OpenKruise: four. */
@@ -90,6 +91,23 @@ export function annotated({ kind, patch }: PodWrite, more: Annotations): PodWrit
     patch: { ...patch, metadata: { ...metadata, annotations: { ...objectOr(metadata.annotations), ...more } } },
   };
 }
+
+/**
+ * Why the API server, or the next look at the pod, would not take the annotations that a write leaves; undefined: they would.
+ * A mark that is too long to be read must not be written: the pod would be down and nobody's.
+ */
+export function annotationProblem({ metadata }: Pod, { patch }: PodWrite): string | undefined {
+  const written = objectOr(objectOr(patch.metadata).annotations);
+  const after = Object.entries({ ...metadata.annotations, ...written });
+  const bytes = after.reduce((sum, [key, text]) => sum + textBytes(key) + textBytes(String(text)), 0);
+  if (bytes > mostAnnotationBytes)
+    return `its annotations would have ${bytes} bytes, and may have ${mostAnnotationBytes}`;
+  const long = after.find(([key, text]) => sidecarAnnotations.includes(key) && String(text).length > longestMark);
+  return long && `annotation ${long[0]} would have more than ${longestMark} characters`;
+}
+
+/** Kubernetes' limit of all annotations of an object. */
+const mostAnnotationBytes = 256 * 1024;
 
 /** The map in an annotation; empty when it is absent, no map, or so deep that nothing could write it. */
 function readable(pod: Pod, annotation: string): JsonObject {

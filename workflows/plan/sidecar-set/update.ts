@@ -2,7 +2,8 @@
  * Which pods of a SidecarSet are updated now, and which may go next (SCS-157, SCS-132 step 9).
  *
  * The waiting pods stand in a line, as far as the partition lets them go. Pods that a permit names have been promised
- * their part of the budget, so they come first; those of which the update fails come last, so that they hold up no other.
+ * their part of the budget, so they come first; those of which the update fails come last, so that they hold up no other,
+ * and one that goes on failing is passed over for a while.
  * The walk along the line ends at the first pod for which the budget has no room. A pod with a sidecar that is swapped
  * under traffic takes its part of the budget, too; it is written when its operation has handed in the first step.
  */
@@ -14,17 +15,18 @@ import { asSeen } from '../fleet/pods.ts';
 import type { Prefetch } from '../fleet/prefetch.ts';
 import { admission, type UpdateDemand, updateDemand } from './budget.ts';
 import type { ClassifiedPod } from './classify.ts';
-import type { SidecarSetStep } from './input.ts';
+import type { SidecarSetInput, SidecarSetStep } from './input.ts';
 import { prefetchOf } from './prefetch.ts';
-import { classifiedPods, isUpdating, type SidecarSetScene } from './scene.ts';
-import { notingRestarts } from './update-marks.ts';
+import { classifiedPods, isSkipped, isUpdating, type SidecarSetScene } from './scene.ts';
+import { annotationProblem, notingRestarts } from './update-marks.ts';
 import { type SidecarChange, type SidecarWrite, sidecarChange, sidecarWrite } from './write.ts';
 
 /** The most pods that one pass updates, so that all else of the SidecarSet is looked at in between. */
 export const mostInPass = 16;
 
-/** While the updates of so many pods fail, no further pod is chosen. */
+/** While the updates of so many pods fail, no further pod of their namespace is chosen, or of any. */
 export const mostFailing = 5;
+export const mostFailingInAll = 25;
 
 /** Why no further pod is updated now. */
 export type UpdateStop =
@@ -75,7 +77,7 @@ export interface UpdatePlan {
 }
 
 export function planUpdate(scene: SidecarSetScene): UpdatePlan {
-  const demand = updateDemand(scene.target, scene.pods);
+  const demand = updateDemand(scene.target, scene.pods, (found) => isSkipped(found, scene));
   if (!isUpdating(scene)) return { ...nothing(demand), stop: 'done' };
   const inProgress = scene.pods.filter(({ place }) => place.kind === 'inProgress');
   const idle = { ...nothing(demand), inProgress };
@@ -99,7 +101,9 @@ function walkAlong(
   prefetch: Prefetch | undefined,
 ): Omit<UpdatePlan, 'demand' | 'prefetch'> {
   const { permit, target, input } = scene;
-  const failing = input.failures?.pods.size ?? 0;
+  const turn = inTurn(scene, demand);
+  const failing = failingIn(turn, input);
+  let isHeldBack = false;
   const admits = admission(demand.budget);
   const disruption: SidecarSetStep[] = [];
   const coming = new Set<string>();
@@ -107,10 +111,19 @@ function walkAlong(
   const apart = { swaps: [] as ClassifiedPod[], impossible: [] as ImpossiblePod[], inProgress: [] as ClassifiedPod[] };
   const stopAt = (stop: UpdateStop) => ({ disruption, coming, candidates, ...apart, stop });
 
-  for (const found of inTurn(scene, demand)) {
+  for (const found of turn) {
     const { pod, isSidecarReady } = found;
     const isNamed = isNamedBy(permit, pod);
-    const decision = decisionOf(sidecarChange(target, pod));
+    const isTriedAgain = isFailing(pod, input);
+    if (isAside(pod, input) || (!isNamed && input.failures?.resting?.has(pod.metadata.uid))) continue;
+    if (!isNamed && !isTriedAgain && failing.areTooMany(pod)) {
+      isHeldBack = true;
+      continue;
+    }
+    const impossible = input.impossible?.get(pod.metadata.uid);
+    const decision = impossible
+      ? { kind: 'impossible' as const, why: impossible }
+      : decisionOf(sidecarChange(target, pod));
     if (decision.kind === 'inProgress') apart.inProgress.push(found);
     else if (decision.kind === 'impossible') apart.impossible.push({ ...found, why: decision.why });
     // What the permit is not for takes no part of the budget, unless it is asked what may go next.
@@ -133,11 +146,29 @@ function walkAlong(
       disruption.push({ kind: 'updateSidecars', ...step });
       continue;
     }
-    if (failing >= mostFailing) return stopAt('failing');
     if (candidates.length >= mostInBatch) return stopAt('batchFull');
     candidates.push(chosen(pod, decision.containers));
   }
-  return stopAt('started');
+  return stopAt(isHeldBack ? 'failing' : 'started');
+}
+
+/** The pods of which the update fails and is tried again. */
+function failingIn(turn: readonly ClassifiedPod[], input: SidecarSetInput) {
+  const of = new Map<string | undefined, number>();
+  const failing = turn.filter(({ pod }) => isFailing(pod, input) && !isAside(pod, input));
+  for (const { pod } of failing) of.set(pod.metadata.namespace, (of.get(pod.metadata.namespace) ?? 0) + 1);
+  const areTooMany = ({ metadata }: Pod) =>
+    failing.length >= mostFailingInAll || (of.get(metadata.namespace) ?? 0) >= mostFailing;
+  return { areTooMany };
+}
+
+function isFailing({ metadata }: Pod, { failures }: SidecarSetInput): boolean {
+  return failures?.pods.has(metadata.uid) === true;
+}
+
+/** Whether the update of the pod has failed so often that it is not tried now. */
+export function isAside({ metadata }: Pod, { failures }: SidecarSetInput): boolean {
+  return failures?.aside?.has(metadata.uid) === true;
 }
 
 function isNamedBy(permit: Permit | undefined, { metadata }: Pod): boolean {
@@ -147,7 +178,6 @@ function isNamedBy(permit: Permit | undefined, { metadata }: Pod): boolean {
 /** The line with the named pods ahead, and those that fail at the end. */
 function inTurn({ permit, pods, input }: SidecarSetScene, { line }: UpdateDemand): readonly ClassifiedPod[] {
   const isNamed = ({ pod }: ClassifiedPod) => isNamedBy(permit, pod);
-  const isFailing = ({ pod }: ClassifiedPod) => input.failures?.pods.has(pod.metadata.uid) === true;
   const inLine = new Set(line);
   // One that was promised its turn keeps it, though others have come ahead of it since.
   const promised = pods.filter((found) => isNamed(found) && !inLine.has(found) && found.place.kind === 'waiting');
@@ -155,7 +185,7 @@ function inTurn({ permit, pods, input }: SidecarSetScene, { line }: UpdateDemand
     0,
     line.length,
   );
-  return [...mayGo.filter((found) => !isFailing(found)), ...mayGo.filter(isFailing)];
+  return [...mayGo.filter(({ pod }) => !isFailing(pod, input)), ...mayGo.filter(({ pod }) => isFailing(pod, input))];
 }
 
 /** What a write means for the pod. */
@@ -195,11 +225,13 @@ export function freshWrite(scene: SidecarSetScene, live: Pod, isFree: boolean): 
   const decision = decisionOf(write);
   if (decision.kind === 'impossible') return decision;
   if (decision.kind !== 'update' || write.kind !== 'write') return { kind: 'nothing' };
-  return {
-    kind: 'write',
-    write:
-      decision.containers.length === 0
-        ? write.write
-        : notingRestarts(write.write, live, decision.containers, scene.now),
-  };
+  const noted =
+    decision.containers.length === 0 ? write.write : notingRestarts(write.write, live, decision.containers, scene.now);
+  return fitting(live, noted);
+}
+
+/** The write, if it leaves annotations that can be kept. */
+export function fitting(live: Pod, write: PodWrite): FreshWrite {
+  const why = annotationProblem(live, write);
+  return why === undefined ? { kind: 'write', write } : { kind: 'impossible', why };
 }

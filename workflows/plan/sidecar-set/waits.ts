@@ -9,7 +9,7 @@ import { failureText, noPermitAfterMs } from '../fleet/waits.ts';
 import { mostWaitBytes, shortened } from '../text-size.ts';
 import type { ClassifiedPod } from './classify.ts';
 import { isSwapping } from './named-pods.ts';
-import { nameOf, podRef, progressOf, type SidecarSetScene, updatedPods } from './scene.ts';
+import { isSkipped, nameOf, podRef, progressOf, type SidecarSetScene, updatedPods } from './scene.ts';
 import type { UpdatePlan } from './update.ts';
 
 /** A pass after its decisions. */
@@ -84,7 +84,8 @@ function engineTrouble({ scene, update }: SidecarSetSituation, reason: EngineRea
 function cannotUpdate({ scene }: SidecarSetSituation): Wait | undefined {
   const { failures } = scene.input;
   if (failures === undefined) return undefined;
-  const pods = scene.pods.filter(({ pod }) => failures.pods.has(pod.metadata.uid));
+  const pods = scene.pods.filter(({ pod, place }) => place.kind === 'waiting' && failures.pods.has(pod.metadata.uid));
+  if (pods.length === 0) return undefined;
   const detail = failureText({ resource: sidecarSets }, failures.message, failures.type, failures);
   return wait('CannotUpdate', pods, detail);
 }
@@ -109,7 +110,9 @@ function cannotChange({ update }: SidecarSetSituation): Wait | undefined {
 
 /** The operation of each swap says what it waits for. One pod is swapped for one SidecarSet after the other. */
 function sidecarsSwapping({ scene, update }: SidecarSetSituation): Wait | undefined {
-  const begun = scene.permit ? updatedPods(scene).filter((found) => isSwapping(found, scene)) : [];
+  const begun = scene.permit
+    ? updatedPods(scene).filter((found) => isSwapping(found, scene) && !isSkipped(found, scene))
+    : [];
   const pods = [...update.swaps, ...begun];
   if (pods.length === 0) return undefined;
   const inFront = pods.flatMap(({ pod }) => {
@@ -140,12 +143,14 @@ export function noPermitInMs({ scene, update }: SidecarSetSituation): number | u
 
 /** Of updated pods, as long as there is a roll-out. */
 function notConsistent({ scene }: SidecarSetSituation): Wait | undefined {
-  const pods = scene.permit ? updatedPods(scene).filter(({ isConsistent }) => !isConsistent) : [];
+  const pods = scene.permit
+    ? updatedPods(scene).filter((found) => !found.isConsistent && !isSkipped(found, scene))
+    : [];
   return pods.length > 0 ? wait('NotConsistent', pods) : undefined;
 }
 
 function skipped({ scene }: SidecarSetSituation): Wait | undefined {
-  const pods = scene.pods.filter(({ pod, place }) => place.kind !== 'updated' && scene.skipped.has(nameOf(pod)));
+  const pods = scene.pods.filter(({ pod, place }) => place.kind !== 'updated' && isSkipped({ pod }, scene));
   return pods.length > 0 ? wait('Skipped', pods) : undefined;
 }
 

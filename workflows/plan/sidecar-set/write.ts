@@ -69,9 +69,7 @@ export function sidecarWrite(target: SidecarTarget, pod: Pod, now: string): Side
   if (choices.kind !== 'choices') return choices;
   const { containers, hot } = choices;
   const marks = hotMarks(target, pod, hot);
-  if (marks === undefined) {
-    return { kind: 'impossible', why: `annotations ${hotMark.version}* have no greater number of 64 bits` };
-  }
+  if (marks === undefined) return { kind: 'impossible', why: noVersion };
   const patched = metadataPatches(target, pod);
   if ('why' in patched) return { kind: 'impossible', why: patched.why };
   const cancelled = containers.filter((container) => container.hot?.step === 'cancel').map(({ name }) => name);
@@ -102,9 +100,15 @@ function choicesOf(target: SidecarTarget, pod: Pod): Choices | NoWrite {
   const hot = hotSidecars(target, pod).map((sidecar) => ({ sidecar, choice: hotChoice(target, pod, sidecar) }));
   const held = hot.flatMap(({ choice }) => (choice.kind === 'resetFirst' ? [choice.idle] : []));
   if (held.length > 0) return { kind: 'inProgress', containers: held, why: resetFirst };
+  // The marks that say so are all that a plan has of a pod; what else keeps it from being written shows when it is read.
+  const isLast = ({ sidecar, choice }: (typeof hot)[number]) =>
+    choice.kind === 'upgrade' && nextVersion(target, pod, sidecar) === undefined;
+  if (hot.some(isLast)) return { kind: 'impossible', why: noVersion };
   const changed = [...changedCold(target, pod), ...hot.flatMap(({ sidecar, choice }) => changedHot(sidecar, choice))];
   return { kind: 'choices', containers: inLaunchOrder(pod, changed), hot };
 }
+
+const noVersion = `annotations ${hotMark.version}* have no greater number of 64 bits`;
 
 const resetFirst =
   'it has the image that is wanted again, but the other container has taken over: it must become idle first. ' +
