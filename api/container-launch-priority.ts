@@ -33,6 +33,9 @@ export interface LaunchBarrier extends KubeObject {
   readonly data?: Readonly<Record<string, string>>;
 }
 
+/** Containers of a pod that start in an order: no more keys of a barrier are read. */
+export const mostOrderedContainers = 1_000;
+
 /** The ConfigMap of the pod of this name. */
 export function barrierName(podName: string): string {
   return `${podName}-barrier`;
@@ -58,13 +61,12 @@ export function barrierKey(priority: number): string {
 export function publishedKeys({ data = {} }: Pick<LaunchBarrier, 'data'>): readonly string[] {
   const keys: string[] = [];
   for (const key in data) {
-    if (keys.length === mostKeys) break;
+    if (keys.length === mostOrderedContainers) break;
     if (data[key] === 'true' && publishedKey.test(key)) keys.push(key);
   }
   return keys;
 }
 
-const mostKeys = 1_000;
 const publishedKey = /^p_-?\d+$/;
 
 /**

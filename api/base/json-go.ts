@@ -43,7 +43,7 @@ export function compareGoStrings(left: string, right: string): number {
 
 function write(value: GoValue, sorted: boolean): string {
   if (typeof value === 'string') return quoted(value);
-  if (Array.isArray(value)) return `[${value.map((item: GoValue) => write(item, sorted)).join(',')}]`;
+  if (Array.isArray(value)) return `[${joined(value, (item: GoValue) => write(item, sorted))}]`;
   if (value instanceof Map) return writeEntries([...value], true, sorted);
   if (typeof value === 'object' && value !== null) return writeEntries(Object.entries(value), sorted, sorted);
   // Go writes floating-point numbers like JavaScript, except for negative zero.
@@ -57,10 +57,15 @@ function writeEntries(
 ): string {
   const named = entries.map(([key, inner]) => [key.toWellFormed(), inner] as const);
   const ordered = inOrder ? named.toSorted(([left], [right]) => compareGoStrings(left, right)) : named;
-  const members = ordered.flatMap(([key, inner]) =>
-    inner === undefined ? [] : [`${quoted(key)}:${write(inner, sorted)}`],
-  );
-  return `{${members.join(',')}}`;
+  const members = ordered.filter(([, inner]) => inner !== undefined);
+  return `{${joined(members, ([key, inner]) => `${quoted(key)}:${write(inner as GoValue, sorted)}`)}}`;
+}
+
+/** Like `map(text).join(',')`, which would copy a text once for each level that it is nested in. */
+function joined<Item>(items: readonly Item[], text: (item: Item) => string): string {
+  let all = '';
+  for (const item of items) all += all === '' ? text(item) : `,${text(item)}`;
+  return all;
 }
 
 function quoted(text: string): string {

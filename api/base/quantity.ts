@@ -112,8 +112,16 @@ function amountOf(magnitude: bigint, fractionDigits: number, unit: Unit): bigint
 }
 
 function scaled(magnitude: bigint, exponent: number): bigint {
-  if (exponent >= 0) return magnitude * 10n ** BigInt(exponent);
-  return roundedUp(magnitude, 10n ** BigInt(-exponent));
+  return exponent >= 0 ? magnitude * powerOfTen(exponent) : roundedUp(magnitude, powerOfTen(-exponent));
+}
+
+/** Known powers: a large one takes as long as everything else about a quantity. */
+const powers: bigint[] = [];
+
+function powerOfTen(exponent: number): bigint {
+  const power = powers[exponent] ?? 10n ** BigInt(exponent);
+  powers[exponent] = power;
+  return power;
 }
 
 /** The amount divided by `size`, rounded away from zero. */

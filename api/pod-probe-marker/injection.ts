@@ -9,7 +9,10 @@ import { mayWriteCondition } from './reserved.ts';
 import { type PodProbeMarker, selectionOf, serverlessAnnotation } from './types.ts';
 
 /** `true` on a pod whose liveness probes are to be replaced. */
-const enhancedLivenessAnnotation = 'apps.kruise.io/using-enhanced-liveness';
+export const enhancedLivenessAnnotation = 'apps.kruise.io/using-enhanced-liveness';
+
+/** Containers of such a pod: its annotations have room for about as many probes. */
+export const mostProbedContainers = 1_000;
 
 /** The original liveness probes of the pod, as a JSON list. */
 const livenessContextAnnotation = 'apps.kruise.io/container-probe-context';
@@ -19,14 +22,17 @@ const livenessContextAnnotation = 'apps.kruise.io/container-probe-context';
  * running, each condition and each probe name of a container once. The same pod where there are none.
  */
 export function withServerlessProbes(pod: JsonObject, markersOfNamespace: readonly PodProbeMarker[]): JsonObject {
-  const labels = textsOf(objectOr(pod.metadata).labels);
+  const labels = objectOr(objectOr(pod.metadata).labels) as Readonly<Record<string, string>>;
+  const selecting = inOrder(markersOfNamespace).filter(
+    (marker) => marker.metadata.deletionTimestamp === undefined && selectionOf(marker)(labels),
+  );
+  if (selecting.length === 0) return pod;
   const containers = lastingContainers(objectOr(pod.spec));
   const conditions = new Set<string>();
   const taken = new Set<string>();
   const markers = new Set<string>();
   const probes: GoValue[] = [];
-  for (const marker of inOrder(markersOfNamespace)) {
-    if (marker.metadata.deletionTimestamp !== undefined || !selectionOf(marker)(labels)) continue;
+  for (const marker of selecting) {
     for (const { name, containerName, podConditionType, probe } of marker.spec.probes) {
       const place = `${containerName}/${name}`;
       const isFree = mayWriteCondition(podConditionType) && !conditions.has(podConditionType) && !taken.has(place);
@@ -50,10 +56,12 @@ function inOrder(markers: readonly PodProbeMarker[]): readonly PodProbeMarker[] 
 
 /** Regular containers, and init containers that keep running (native sidecars). */
 function lastingContainers(spec: JsonObject): ReadonlySet<unknown> {
-  const sidecars = listOr(spec.initContainers)
-    .map(objectOr)
-    .filter(({ restartPolicy }) => restartPolicy === 'Always');
-  return new Set([...listOr(spec.containers).map(objectOr), ...sidecars].map(({ name }) => name));
+  const names = new Set<unknown>();
+  for (const container of listOr(spec.containers)) names.add(objectOr(container).name);
+  for (const container of listOr(spec.initContainers)) {
+    if (objectOr(container).restartPolicy === 'Always') names.add(objectOr(container).name);
+  }
+  return names;
 }
 
 /**
@@ -92,8 +100,4 @@ function withoutLiveness(container: Json): Json {
 function withAnnotations(pod: JsonObject, annotations: JsonObject): JsonObject {
   const metadata = objectOr(pod.metadata);
   return { ...pod, metadata: { ...metadata, annotations: { ...objectOr(metadata.annotations), ...annotations } } };
-}
-
-function textsOf(map: Json | undefined): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(objectOr(map)).map(([key, value]) => [key, String(value)]));
 }

@@ -114,6 +114,20 @@ describe('admission of a pod', () => {
     expect(body).toMatchObject({ kind: 'Status', message: 'Cannot apply sidecars: no such template' });
   });
 
+  it('refuses annotations of more than 256 KiB, as the API server does, before any step copies them', async () => {
+    const steps = [{ name: 'never', change: () => Promise.reject(new Error('must not run')) }];
+    const annotated = (bytes: number) => ({
+      metadata: { annotations: { 'example.org/é': 'x'.repeat(bytes - 14) } },
+      spec: {},
+    });
+    const { body, outcome } = await review(annotated(262_145), { steps });
+    expect(outcome).toBe('refused');
+    expect(body).toMatchObject({
+      response: { allowed: false, status: { code: 422, details: { causes: [{ field: 'metadata.annotations' }] } } },
+    });
+    expect((await review(annotated(262_144))).outcome).toBe('allowed');
+  });
+
   it('FG-12: what is no pod is refused as undecodable, with the path', async () => {
     await expect(review({ kind: 'Pod' })).rejects.toThrow('request.object is not a pod: it has no spec');
     await expect(review(newPod([], { readinessGates: 7 }))).rejects.toThrow('spec.readinessGates is not a list');
@@ -223,6 +237,17 @@ describe('admission of a pod that asks for an order', () => {
         },
       },
     });
+  });
+
+  it('refuses more containers in an order than a barrier has keys', async () => {
+    const many = (count: number) => Array.from({ length: count }, (_, index) => ({ name: `c${index}` }));
+    const metadata = { name: 'web', annotations: ordered };
+    expect(barriersOf(await created(pod(many(1_000), metadata)))).toHaveLength(1_000);
+    const { body } = await review(pod(many(1_001), metadata));
+    expect(body).toMatchObject({
+      response: { allowed: false, status: { code: 422, details: { causes: [{ field: 'spec.containers' }] } } },
+    });
+    expect(await created(pod(many(1_001), { name: 'web' }))).toMatchObject({ metadata: { name: 'web' } });
   });
 
   it('refuses a name that leaves no room for that of the ConfigMap', async () => {

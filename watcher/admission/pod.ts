@@ -1,16 +1,20 @@
 import { randomInt } from 'node:crypto';
-import { isJsonList, isJsonObject, type Json, type JsonObject, objectOr } from '../../api/base/json.ts';
+import { isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr } from '../../api/base/json.ts';
 import {
   barrierEnv,
   launchBarrierEnv,
   launchMark,
   launchOrder,
   longestPodName,
+  mostOrderedContainers,
 } from '../../api/container-launch-priority.ts';
+import type { FieldError } from '../../api/core/field-error.ts';
 import { type NewPod, needsReadinessGate } from '../../api/core/pod-readiness.ts';
 import { podReadinessGate } from '../../api/core/well-known.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
 import {
+  enhancedLivenessAnnotation,
+  mostProbedContainers,
   wantsEnhancedLiveness,
   withoutLivenessProbes,
   withServerlessProbes,
@@ -53,6 +57,8 @@ export function reviewPod(
     if (!gates.PodWebhook || request.operation !== 'CREATE') return { kind: 'allowed' };
     const pod = objectOf(request);
     if (!isJsonObject(pod.spec)) throw new MalformedBody('request.object is not a pod: it has no spec');
+    const tooLarge = annotationsProblem(pod);
+    if (tooLarge !== undefined) return { kind: 'refused', code: 422, errors: [tooLarge] };
     const warnings: string[] = [];
     const surroundings: PodSurroundings = {
       ...{ gates, namespace: request.namespace, markers, newName: generatedName, sidecars },
@@ -68,6 +74,21 @@ export function reviewPod(
       throw error;
     }
   };
+}
+
+/** Of all keys and values. The API server has this limit, but checks it after admission, which copies them many times. */
+const mostAnnotationBytes = 256 * 1024;
+function annotationsProblem({ metadata }: JsonObject): FieldError | undefined {
+  const { annotations } = objectOr(metadata);
+  if (!isJsonObject(annotations)) return undefined;
+  let bytes = 0;
+  for (const key in annotations) {
+    bytes += Buffer.byteLength(key) + Buffer.byteLength(String(annotations[key]));
+    if (bytes > mostAnnotationBytes) {
+      return { field: 'metadata.annotations', detail: `must have at most ${mostAnnotationBytes} bytes together` };
+    }
+  }
+  return undefined;
 }
 
 const noSidecars: SidecarSource = {
@@ -103,15 +124,18 @@ export function withReadinessGate(pod: JsonObject, { gates }: PodSurroundings): 
 export function withLaunchBarriers(pod: JsonObject, { newName }: PodSurroundings): JsonObject {
   const metadata = objectOr(pod.metadata);
   const spec = objectOr(pod.spec);
-  const containers = listAt('spec.containers', spec.containers).map((container, index) => {
-    const entry = objectAt(`spec.containers[${index}]`, container);
-    const path = `spec.containers[${index}].env`;
-    return { entry, env: listAt(path, entry.env).map((variable, at) => objectAt(`${path}[${at}]`, variable)) };
-  });
+  const containers = objectsAt('spec.containers', spec.containers).map((entry, index) => ({
+    entry,
+    env: objectsAt(`spec.containers[${index}].env`, entry.env),
+  }));
   const order = launchOrder({ annotations: objectOr(metadata.annotations), containers });
   if (order.kind === 'none') return pod;
   if (order.kind === 'unreadable') throw new ChainRefused(order.errors);
 
+  if (containers.length > mostOrderedContainers) {
+    const detail = `must have at most ${mostOrderedContainers} entries for ${launchMark.env}`;
+    throw new ChainRefused([{ field: 'spec.containers', detail }]);
+  }
   const generateName = textAt('metadata.generateName', metadata.generateName);
   const name = textAt('metadata.name', metadata.name) || (generateName && newName(generateName));
   // The API server rejects it with its own message.
@@ -129,7 +153,12 @@ export function withLaunchBarriers(pod: JsonObject, { newName }: PodSurroundings
 
 /** Moves liveness probes out of pods that request it (NPP §7). They are not run yet. */
 function withEnhancedLiveness(pod: JsonObject, { gates }: PodSurroundings): JsonObject {
-  return gates.EnhancedLivenessProbe && wantsEnhancedLiveness(pod) ? withoutLivenessProbes(pod) : pod;
+  if (!gates.EnhancedLivenessProbe || !wantsEnhancedLiveness(pod)) return pod;
+  if (listOr(objectOr(pod.spec).containers).length > mostProbedContainers) {
+    const detail = `must have at most ${mostProbedContainers} entries for ${enhancedLivenessAnnotation}`;
+    throw new ChainRefused([{ field: 'spec.containers', detail }]);
+  }
+  return withoutLivenessProbes(pod);
 }
 
 /** Annotates probes for providers of virtual nodes (PPS-1); the pod's node is not known yet. */
@@ -144,9 +173,9 @@ async function withProbesForProviders(
 function readPod(pod: JsonObject): NewPod {
   const spec = isJsonObject(pod.spec) ? pod.spec : {};
   const metadata = isJsonObject(pod.metadata) ? pod.metadata : {};
-  const owners = listAt('metadata.ownerReferences', metadata.ownerReferences).map((owner, index) => {
+  const owners = objectsAt('metadata.ownerReferences', metadata.ownerReferences).map((owner, index) => {
     const path = `metadata.ownerReferences[${index}]`;
-    const { apiVersion, kind, name, uid, controller } = objectAt(path, owner);
+    const { apiVersion, kind, name, uid, controller } = owner;
     return {
       apiVersion: textAt(`${path}.apiVersion`, apiVersion),
       kind: textAt(`${path}.kind`, kind),
@@ -155,11 +184,10 @@ function readPod(pod: JsonObject): NewPod {
       controller: controller === true,
     };
   });
-  const readinessGates = listAt('spec.readinessGates', spec.readinessGates).map((gate, index) => {
-    const path = `spec.readinessGates[${index}]`;
-    const entry = objectAt(path, gate);
-    return { ...entry, conditionType: textAt(`${path}.conditionType`, entry.conditionType) };
-  });
+  const readinessGates = objectsAt('spec.readinessGates', spec.readinessGates).map((gate, index) => ({
+    ...gate,
+    conditionType: textAt(`spec.readinessGates[${index}].conditionType`, gate.conditionType),
+  }));
   return { metadata: { ownerReferences: owners }, spec: { readinessGates } };
 }
 
@@ -169,9 +197,11 @@ function listAt(path: string, value: Json | undefined): readonly Json[] {
   return value;
 }
 
-function objectAt(path: string, value: Json): JsonObject {
-  if (!isJsonObject(value)) throw new MalformedBody(`request.object is not a pod: ${path} is not an object`);
-  return value;
+function objectsAt(path: string, value: Json | undefined): readonly JsonObject[] {
+  const list = listAt(path, value);
+  if (list.every(isJsonObject)) return list;
+  const index = list.findIndex((item) => !isJsonObject(item));
+  throw new MalformedBody(`request.object is not a pod: ${path}[${index}] is not an object`);
 }
 
 function textAt(path: string, value: Json | undefined): string {

@@ -4,7 +4,7 @@ import type { FeatureGates } from '../../api/feature-gates.ts';
 import { currentContent, revisionContent, setsForPod, wantedRevision } from '../../api/sidecar-set/injection/choose.ts';
 import { injectSets, type SetToInject } from '../../api/sidecar-set/injection/inject.ts';
 import { injectedLabel } from '../../api/sidecar-set/marks.ts';
-import { textOf, textsIn } from '../../api/sidecar-set/read.ts';
+import { textOf } from '../../api/sidecar-set/read.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { ChainDenied } from './review/chain.ts';
 import type { SidecarSource } from './review/followed-sidecar-sets.ts';
@@ -31,7 +31,8 @@ export function withSidecars(pod: JsonObject, surroundings: SidecarSurroundings)
   const namespace = textOf(metadata.namespace) || surroundings.namespace || 'default';
   const sets = sidecars.inNamespace(namespace);
   if (sets.length === 0 || isInactive(pod)) return pod;
-  const labels = textsIn(metadata.labels);
+  // Not copied: a pod may have as many as it likes. The API server has checked that they are texts.
+  const labels = objectOr(metadata.labels) as Readonly<Record<string, string>>;
   const selecting = setsForPod(sets, { labels, namespaceLabels: sidecars.namespaceLabels(namespace) });
   if (selecting.length === 0) return pod;
 

@@ -22,6 +22,7 @@ import {
   sidecarSetDefault,
 } from '../types.ts';
 import type { ChosenContent } from './choose.ts';
+import { InjectionError } from './failure.ts';
 import { type InjectedSet, markAnnotations, patchedAnnotations, versionEnv } from './metadata.ts';
 import { computedResources, countedContainers } from './resources.ts';
 import { isInjected, objectsIn, type SharedPod, sharedWith, transferredEnv } from './share.ts';
@@ -58,11 +59,18 @@ export function injectSets(pod: JsonObject, sets: readonly SetToInject[], option
     if (left.length === 0) return { kind: 'injected', pod, ignored };
     const result = attempt(pod, left, options);
     if (!('failed' in result)) return { kind: 'injected', pod: result.pod, ignored };
-    const strict = result.failed.find(({ set }) => !isIgnored(set));
-    if (strict !== undefined) return { kind: 'rejected', failure: { set: strict.set.metadata.name, why: result.why } };
-    ignored.push(...result.failed.map(({ set }) => ({ set: set.metadata.name, why: result.why })));
-    left = left.filter((one) => !result.failed.includes(one));
+    const tolerated = result.failed.filter(({ source }) => isIgnored(source.set));
+    // Without the others a SidecarSet may be injectable, so these are decided about first.
+    const [strict] = tolerated.length === 0 ? result.failed : [];
+    if (strict !== undefined) return { kind: 'rejected', failure: failureOf(strict) };
+    ignored.push(...tolerated.map(failureOf));
+    const gone = new Set(tolerated.map(({ source }) => source));
+    left = left.filter((one) => !gone.has(one));
   }
+}
+
+function failureOf({ source, why }: Failed): InjectionFailure {
+  return { set: source.set.metadata.name, why };
 }
 
 function isIgnored({ metadata }: SidecarSet): boolean {
@@ -74,50 +82,61 @@ interface Work extends InjectedSet {
   readonly source: SetToInject;
 }
 
-type Attempt = { readonly pod: JsonObject } | { readonly failed: readonly SetToInject[]; readonly why: string };
+interface Failed {
+  readonly source: SetToInject;
+  readonly why: string;
+}
 
-/** `failed`: the SidecarSet because of which it failed, or all of them. */
+/** `failed`: at least one, and every one that fails in this company, as each further attempt takes as long as this one. */
+type Attempt = { readonly pod: JsonObject } | { readonly failed: readonly Failed[] };
+
 function attempt(pod: JsonObject, sets: readonly SetToInject[], { sort, now }: InjectionOptions): Attempt {
-  const works: Work[] = [];
-  for (const source of sets) {
-    const { set, chosen } = source;
-    if ('problem' in chosen) return { failed: [source], why: chosen.problem };
-    works.push({ source, name: set.metadata.name, chosen });
-  }
-  let current: readonly SetToInject[] = sets;
-  try {
-    const metadata = objectOr(pod.metadata);
-    const spec = objectOr(pod.spec);
-    let annotations = textsIn(metadata.annotations);
-    for (const { source, chosen } of works) {
-      current = [source];
-      annotations = patchedAnnotations(annotations, chosen.content);
+  const failed: Failed[] = [];
+  /** Whatever a stored SidecarSet may contain, its own failure policy decides about the pod. */
+  const tried = <Result>(sources: readonly SetToInject[], work: () => Result): readonly Result[] => {
+    try {
+      return [work()];
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      failed.push(...sources.map((source) => ({ source, why })));
+      return [];
     }
+  };
 
-    const shared: SharedPod = {
-      metadata: { ...metadata, annotations },
-      containers: objectsIn(spec.containers),
-    };
-    const counted = countedContainers(spec, definedNames(works));
-    const built = works.map(({ source, chosen: { content } }) => {
-      current = [source];
-      return {
-        content,
-        containers: (content.containers ?? []).flatMap((sidecar) =>
-          builtContainers('containers', sidecar, shared, counted),
-        ),
-        initContainers: (content.initContainers ?? []).flatMap((sidecar) =>
-          builtContainers('initContainers', sidecar, shared, counted),
-        ),
-      };
-    });
-    current = sets;
+  const metadata = objectOr(pod.metadata);
+  const spec = objectOr(pod.spec);
+  let annotations = textsIn(metadata.annotations);
+  const works = sets.flatMap((source) =>
+    tried([source], (): Work => {
+      const { set, chosen } = source;
+      if ('problem' in chosen) throw new InjectionError(chosen.problem);
+      annotations = patchedAnnotations(annotations, chosen.content);
+      return { source, name: set.metadata.name, chosen };
+    }),
+  );
+
+  const shared: SharedPod = { metadata: { ...metadata, annotations }, containers: objectsIn(spec.containers) };
+  let counted: readonly JsonObject[] | undefined;
+  const countedOnce = () => {
+    counted ??= countedContainers(spec, definedNames(works));
+    return counted;
+  };
+  const build = (list: ContainerList, sidecars: readonly SidecarContainer[] = []) =>
+    sidecars.flatMap((sidecar) => builtContainers(list, sidecar, shared, countedOnce));
+  const built = works.flatMap(({ source, chosen: { content } }) =>
+    tried([source], () => ({
+      content,
+      containers: build('containers', content.containers),
+      initContainers: build('initContainers', content.initContainers),
+    })),
+  );
+  if (failed.length > 0) return { failed };
+
+  const [result] = tried(sets, () => {
     const marked = markAnnotations(annotations, works, now);
-    return { pod: { ...pod, metadata: { ...metadata, annotations: marked }, spec: mergedSpec(spec, built, sort) } };
-  } catch (error) {
-    // Whatever a stored SidecarSet may contain, its own failure policy decides about the pod.
-    return { failed: current, why: error instanceof Error ? error.message : String(error) };
-  }
+    return { ...pod, metadata: { ...metadata, annotations: marked }, spec: mergedSpec(spec, built, sort) };
+  });
+  return result === undefined ? { failed } : { pod: result };
 }
 
 /** Every name that a SidecarSet of the pod defines, as pods have it, too. */
@@ -140,16 +159,13 @@ function builtContainers(
   list: ContainerList,
   sidecar: SidecarContainer,
   pod: SharedPod,
-  counted: readonly JsonObject[],
+  counted: () => readonly JsonObject[],
 ): readonly Built[] {
   const { resourcesPolicy, podInjectPolicy } = sidecar;
   const { injectPolicy } = sidecarSetDefault;
   const shared = sharedWith(sidecar, pod);
-  const copied = [...transferredEnv(sidecar, pod), ...shared.env];
-  const env = withCopied(
-    isInjected(sidecar) ? objectsIn(sidecar.env) : [...objectsIn(sidecar.env), injectedEnv],
-    copied,
-  );
+  const own = isInjected(sidecar) ? objectsIn(sidecar.env) : [...objectsIn(sidecar.env), injectedEnv];
+  const env = withCopied(withCopied(own, transferredEnv(sidecar, pod)), shared.env);
   const mounts = [...objectsIn(sidecar.volumeMounts), ...shared.mounts];
   const devices = [...objectsIn(sidecar.volumeDevices), ...shared.devices];
   const container: JsonObject = {
@@ -157,7 +173,7 @@ function builtContainers(
     env,
     ...(mounts.length > 0 && { volumeMounts: mounts }),
     ...(devices.length > 0 && { volumeDevices: devices }),
-    ...(resourcesPolicy !== undefined && { resources: computedResources(resourcesPolicy, counted) }),
+    ...(resourcesPolicy !== undefined && { resources: computedResources(resourcesPolicy, counted()) }),
   };
   const isBefore = (podInjectPolicy || injectPolicy[list]) === injectPolicy.containers;
   const isInit = list === 'initContainers' && !isNativeSidecar(sidecar);
@@ -212,11 +228,16 @@ function byName(left: Built, right: Built): number {
 /** A container with the name of a sidecar is replaced at its place (SCS-23), the others go before or behind (SCS-24). */
 function mergedContainers(own: readonly JsonObject[], built: readonly Built[]): readonly JsonObject[] {
   const byName = new Map(built.map(({ container }) => [container.name, container]));
-  const present = new Set(own.map(({ name }) => name));
-  const added = built.filter(({ container }) => !present.has(container.name));
+  const replaced = new Set<Json | undefined>();
+  const kept = own.map((container) => {
+    const sidecar = byName.get(container.name);
+    if (sidecar !== undefined) replaced.add(container.name);
+    return sidecar ?? container;
+  });
+  const added = built.filter(({ container }) => !replaced.has(container.name));
   return [
     ...added.filter(({ isBefore }) => isBefore).map(({ container }) => container),
-    ...own.map((container) => byName.get(container.name) ?? container),
+    ...kept,
     ...added.filter(({ isBefore }) => !isBefore).map(({ container }) => container),
   ];
 }

@@ -17,16 +17,17 @@ export interface InjectedSet {
 
 /** The annotations with those that a content adds (SCS-80). An unknown policy adds none. */
 export function patchedAnnotations(annotations: Annotations, { patchPodMetadata = [] }: SidecarContent): Annotations {
-  let patched = annotations;
+  if (patchPodMetadata.length === 0) return annotations;
+  const patched = new Map(Object.entries(annotations));
   for (const { annotations: given = {}, patchPolicy } of patchPodMetadata) {
     for (const [key, value] of Object.entries(given)) {
-      const present = Object.hasOwn(patched, key) ? patched[key] : undefined;
-      if (patchPolicy === 'Retain' && present === undefined) patched = { ...patched, [key]: value };
-      if (patchPolicy === 'Overwrite') patched = { ...patched, [key]: value };
-      if (patchPolicy === 'MergePatchJson') patched = { ...patched, [key]: merged(key, present, value) };
+      const present = patched.get(key);
+      if (patchPolicy === 'Retain' && present === undefined) patched.set(key, value);
+      if (patchPolicy === 'Overwrite') patched.set(key, value);
+      if (patchPolicy === 'MergePatchJson') patched.set(key, merged(key, present, value));
     }
   }
-  return patched;
+  return Object.fromEntries(patched);
 }
 
 /** RFC 7386. An absent or empty value becomes the patch as it is written. */
@@ -134,19 +135,17 @@ function hotAnnotations(annotations: Annotations, sets: readonly InjectedSet[]):
   );
   if (hot.length === 0) return annotations;
   const working = new Map(Object.entries(presentWorking(annotations[hotMark.working])));
-  let result: Record<string, string> = { ...annotations };
-  for (const name of hot) {
+  const versions = hot.flatMap((name) => {
     const [first, second] = hotPair(name);
     working.set(name, first);
-    result = {
-      ...result,
-      [`${hotMark.version}${first}`]: '1',
-      [`${hotMark.otherVersion}${first}`]: '0',
-      [`${hotMark.version}${second}`]: '0',
-      [`${hotMark.otherVersion}${second}`]: '1',
-    };
-  }
-  return { ...result, [hotMark.working]: goJson(working) };
+    return [
+      [`${hotMark.version}${first}`, '1'],
+      [`${hotMark.otherVersion}${first}`, '0'],
+      [`${hotMark.version}${second}`, '0'],
+      [`${hotMark.otherVersion}${second}`, '1'],
+    ] as const;
+  });
+  return { ...annotations, ...Object.fromEntries(versions), [hotMark.working]: goJson(working) };
 }
 
 function presentWorking(text: string | undefined): Readonly<Record<string, string>> {
