@@ -91,7 +91,8 @@ function podsToDeleteProblems(spec: JsonObject): readonly FieldError[] {
   return [invalid(podsToDeletePath, names, `names more than once: ${listed([...repeated])}`)];
 }
 
-const podsToDeletePath = 'spec.scaleStrategy.podsToDelete';
+/** The path of problems of named pods. */
+export const podsToDeletePath = 'spec.scaleStrategy.podsToDelete';
 
 function podsToDelete(spec: Json | undefined): readonly string[] {
   const { podsToDelete: names } = objectOr(objectOr(spec).scaleStrategy);

@@ -299,6 +299,61 @@ describe('validating admission of CloneSets', () => {
     expect((await ask(judge({ cluster }), { object: named(['web-b']) })).status?.code).toBe(422);
   });
 
+  it('looks up 100 newly named pods of one review, and each of them once for reviews at one time', async () => {
+    const cluster = new MemoryCluster();
+    const owner = {
+      apiVersion: 'apps.kruise.io/v1beta1',
+      kind: 'CloneSet',
+      name: 'web',
+      uid: 'set-uid',
+      controller: true,
+    };
+    const names = Array.from({ length: 102 }, (_, index) => `web-${index}`);
+    for (const name of names.slice(0, 100)) {
+      cluster.put(kubeResource.pods, { metadata: { name, namespace: 'shop', ownerReferences: [owner] }, spec: {} });
+    }
+    const client = cluster.client();
+    const asked: string[] = [];
+    const lookUps = lookUpsIn({
+      get: (resource, ref, options) => {
+        asked.push(ref.name);
+        return client.get(resource, ref, options);
+      },
+    });
+    const deletion = () => ({ kind: 'allowed' }) as const;
+    const review = reviewCloneSet({ gates: parseFeatureGates(), lookUps, trials: trials(), deletion });
+    const update = (podsToDelete: readonly string[]) =>
+      ask(review, {
+        ...{ operation: 'UPDATE', object: set('v1alpha1', { scaleStrategy: { podsToDelete } }) },
+        oldObject: set('v1alpha1', {}),
+      });
+    const answers = await Promise.all([update(names), update(names), update(names)]);
+    for (const { allowed, warnings } of answers) {
+      expect(allowed).toBe(true);
+      expect(warnings).toEqual([expect.stringContaining('podsToDelete: 2 more names')]);
+    }
+    expect(asked).toEqual(names.slice(0, 100));
+  });
+
+  it('ends a shared look-up for those only whose time is up', async () => {
+    const answer = Promise.withResolvers<never>();
+    const signals: AbortSignal[] = [];
+    const lookUps = lookUpsIn({
+      get: (_resource, _ref, options) => {
+        if (options?.signal) signals.push(options.signal);
+        return answer.promise;
+      },
+    });
+    const [first, second] = [new AbortController(), new AbortController()];
+    const looks = [first, second].map(({ signal }) => lookUps.pod('shop', 'web', signal).catch(String));
+    first.abort(new Error('late'));
+    expect(await looks[0]).toContain('Cannot look up Pod "shop/web": late');
+    expect(signals.map(({ aborted }) => aborted)).toEqual([false]);
+    second.abort(new Error('later'));
+    expect(await looks[1]).toContain('later');
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
+  });
+
   it('keeps a protected set from being deleted while the gate is on', async () => {
     const labels = { 'policy.kruise.io/delete-protection': 'Always' };
     const oldObject = set('v1beta1', {}, { labels });

@@ -342,6 +342,42 @@ describe('the admission server', () => {
     expect((await ask(served, {})).status).toBe(200);
   });
 
+  it('one namespace holds few places of a route, however many it asks for; others wait for neither', async () => {
+    const release = Promise.withResolvers<void>();
+    let running = 0;
+    const slow: Route = async () => {
+      running += 1;
+      await release.promise;
+      return { status: 200, body: {}, outcome: 'allowed' };
+    };
+    const shareOf = (text: string) => /"namespace":"(\w+)"/.exec(text)?.[1] ?? '';
+    const served = await serve({ '/slow': { answer: slow, shareOf } }, { concurrency: 8, concurrencyPerShare: 2 });
+    const from = (namespace: string) => ask(served, { path: '/slow', body: JSON.stringify({ namespace }) });
+    const greedy = Array.from({ length: 6 }, () => from('greedy'));
+    await waitFor('its share to be taken', () => running === 2);
+    const late = await ask(served, { path: '/slow?timeout=40ms', body: '{"namespace":"greedy"}' });
+    expect(late.status).toBe(503);
+    const other = from('other');
+    await waitFor('the other one to run', () => running === 3);
+    release.resolve();
+    for (const reply of await Promise.all([...greedy, other])) expect(reply.status).toBe(200);
+  });
+
+  it('an immediate route is answered while slow reviews hold all places and all room for bodies', async () => {
+    const never: Route = () => new Promise(() => undefined);
+    const served = await serve(
+      { '/slow': never, '/pod': { answer: echo, isImmediate: true } },
+      { waitingBytes: 48 * 1_000 },
+    );
+    const body = JSON.stringify('x'.repeat(998));
+    const slow = Array.from({ length: 49 }, () => ask(served, { path: '/slow', body }));
+    for (const reply of slow) reply.catch(() => undefined);
+    const last = await Promise.race(slow);
+    expect([last.status, last.json.message]).toEqual([503, 'Too many requests at one time']);
+    expect((await ask(served, { path: '/pod', body })).status).toBe(200);
+    expect((await ask(served, { path: '/slow?timeout=40ms', body: '1' })).status).toBe(503);
+  });
+
   it('H3: one source address never holds all connections, and who was not answered well is not kept', async () => {
     const served = await serve(undefined, { connectionsPerSource: 2 });
     const first = await dial(served);

@@ -6,6 +6,7 @@ import {
   cloneSetWarnings,
   namedPodProblem,
   newlyNamedPods,
+  podsToDeletePath,
   validateCloneSet,
   validateCloneSetUpdate,
 } from '../../api/cloneset/validate.ts';
@@ -84,22 +85,29 @@ export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJud
         namedPods(request.namespace, after, before),
         tryTemplate(request, after, before),
       ]);
-      const problems = [...seen, ...named, ...tried.problems];
+      const problems = [...seen, ...named.problems, ...tried.problems];
       if (problems.length > 0) return { kind: 'refused', code: 422, errors: problems };
       const ofLabel = protectionWarnings(protectedKinds.CloneSet, after, gates);
-      return { kind: 'allowed', warnings: [...cloneSetWarnings(after, before), ...ofLabel, ...tried.warnings] };
+      return {
+        kind: 'allowed',
+        warnings: [...cloneSetWarnings(after, before), ...ofLabel, ...named.warnings, ...tried.warnings],
+      };
     }
 
     async function namedPods(namespace: string, after: JsonObject, before: JsonObject | undefined) {
       const names = newlyNamedPods(after, before);
+      const checked = names.slice(0, lookedUpPods);
       const problems: FieldError[] = [];
       // One after the other: a list of thousands must not occupy all connections.
-      for (const name of names) {
+      for (const name of checked) {
         const problem = namedPodProblem(after, name, await lookUps.pod(namespace, name, signal));
         if (problem !== undefined) problems.push(problem);
         if (problems.length === reportedPods) break;
       }
-      return problems;
+      const unchecked = names.length - checked.length;
+      const warnings =
+        unchecked === 0 ? [] : [`${podsToDeletePath}: ${unchecked} more names are added than are looked up at once`];
+      return { problems, warnings };
     }
 
     async function tryTemplate(
@@ -121,6 +129,9 @@ export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJud
     }
   };
 }
+
+/** New names of one review that are looked up; the planner ignores names that are no pods of the CloneSet. */
+const lookedUpPods = 100;
 
 /** The number of names that a message lists. */
 const reportedPods = 10;

@@ -15,7 +15,7 @@ import { reviewPodProbeMarker } from './pod-probe-marker.ts';
 import type { SidecarSource } from './review/followed-sidecar-sets.ts';
 import type { LookUps } from './review/look-ups.ts';
 import type { PodTrials } from './review/pod-trial.ts';
-import { admissionRoute, type Review, type ReviewOptions } from './review/review.ts';
+import { admissionRoute, namespaceInText, type Review, type ReviewOptions } from './review/review.ts';
 import type { SidecarSetLookUps } from './review/sidecar-set-look-ups.ts';
 import type { AdmissionServerOptions } from './server/server.ts';
 import { reviewSidecarSet, reviewSidecarSetDefaults } from './sidecar-set.ts';
@@ -74,28 +74,35 @@ export function routesOf(
 ): AdmissionServerOptions['routes'] {
   const ofKinds = reviewsByPath(means).map(([path, review]) => [
     path,
-    admissionRoute(review, { whenFailed: 'refuse', onRefusal, onFailure }),
+    { answer: admissionRoute(review, { whenFailed: 'refuse', onRefusal, onFailure }), shareOf: namespaceInText },
   ]);
   // `protection` reports refused deletions.
   const ofDeletions = deletionOnlyKinds.map((kind) => [
     kind.path,
-    admissionRoute(reviewDeletion(kind, means.protection), { whenFailed: 'refuse', onFailure }),
+    {
+      answer: admissionRoute(reviewDeletion(kind, means.protection), { whenFailed: 'refuse', onFailure }),
+      shareOf: namespaceInText,
+    },
   ]);
   return {
     ...Object.fromEntries([...ofKinds, ...ofDeletions]),
     // A pod must not fail to start because of Windlass; a missed change is reported in the status of its workload. That a
     // pod does not start without its sidecars is left to a policy of the API server (deploy/rbac-gates/PodWebhook.yaml).
-    [podWebhook.path]: admissionRoute(reviewPod(means.gates, podChain, means.markers, means.sidecars), {
-      whenFailed: 'leaveToFailurePolicy',
-      onRefusal,
-      onFailure,
-    }),
+    [podWebhook.path]: {
+      answer: admissionRoute(reviewPod(means.gates, podChain, means.markers, means.sidecars), {
+        whenFailed: 'leaveToFailurePolicy',
+        onRefusal,
+        onFailure,
+      }),
+      isImmediate: true,
+    },
     [installation.conversionPath]: {
       answer: conversionRoute(conversions, onConversionWarning),
       // A list of objects is converted in one review.
       bodyBytes: 8 * 1024 * 1024,
       // The API server has no client certificate for conversion webhooks; the answer depends on the request alone.
       anonymous: true,
+      isImmediate: true,
     },
   };
 }

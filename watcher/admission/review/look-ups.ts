@@ -14,13 +14,18 @@ export interface LookUps {
 
 /** Reads without a cache, which end with the signal. A failure rejects with LookUpFailed. */
 export function lookUpsIn(client: Pick<KubeClient, 'get'>): LookUps {
+  const shared = new SharedCalls();
+
   async function find<T extends KubeObject>(
     resource: Resource,
     ref: { readonly namespace?: string; readonly name: string },
     signal: AbortSignal,
   ): Promise<T | undefined> {
     try {
-      return await onceMore(signal, () => client.get<T>(resource, ref, { signal }));
+      const key = `${resource.plural} ${ref.namespace ?? ''}/${ref.name}`;
+      return await shared.join(key, signal, (joint) =>
+        onceMore(joint, () => client.get<T>(resource, ref, { signal: joint })),
+      );
     } catch (error) {
       if (isMissing(error)) return undefined;
       const name = ref.namespace === undefined ? ref.name : `${ref.namespace}/${ref.name}`;
@@ -32,6 +37,48 @@ export function lookUpsIn(client: Pick<KubeClient, 'get'>): LookUps {
     pod: (namespace, name, signal) => find<Pod>(kubeResource.pods, { namespace, name }, signal),
     node: (name, signal) => find<Node>(kubeResource.nodes, { name }, signal),
   };
+}
+
+interface SharedCall {
+  readonly answer: Promise<unknown>;
+  readonly abort: AbortController;
+  callers: number;
+}
+
+/** Those who ask for the same at one time share one call, which is aborted once all of them have gone. */
+class SharedCalls {
+  readonly #calls = new Map<string, SharedCall>();
+
+  async join<Value>(key: string, signal: AbortSignal, call: (signal: AbortSignal) => Promise<Value>): Promise<Value> {
+    const joined = this.#calls.get(key) ?? this.#begin(key, call);
+    joined.callers += 1;
+    const gone = Promise.withResolvers<never>();
+    const leave = () => gone.reject(signal.reason);
+    if (signal.aborted) leave();
+    else signal.addEventListener('abort', leave, { once: true });
+    try {
+      // The key says what is asked for.
+      return await Promise.race([joined.answer as Promise<Value>, gone.promise]);
+    } finally {
+      signal.removeEventListener('abort', leave);
+      joined.callers -= 1;
+      if (joined.callers === 0) {
+        if (this.#calls.get(key) === joined) this.#calls.delete(key);
+        joined.abort.abort(signal.reason);
+      }
+    }
+  }
+
+  #begin(key: string, call: (signal: AbortSignal) => Promise<unknown>): SharedCall {
+    const abort = new AbortController();
+    const begun: SharedCall = { answer: call(abort.signal), abort, callers: 0 };
+    this.#calls.set(key, begun);
+    const end = () => {
+      if (this.#calls.get(key) === begun) this.#calls.delete(key);
+    };
+    begun.answer.then(end, end);
+    return begun;
+  }
 }
 
 /** The HTTP status of a failed call to the API server; 0 without an answer, undefined for any other error. */

@@ -82,6 +82,15 @@ export function admissionRoute(review: Review, options: ReviewOptions): Route {
   };
 }
 
+/**
+ * The namespace of a review, from its text alone: the API server writes it right before the operation. Empty for
+ * cluster-scoped objects, and for reviews in any other order.
+ */
+export function namespaceInText(text: string): string {
+  const beginning = text.slice(0, Math.max(0, text.indexOf('"operation":"')));
+  return /"namespace":"([^"]*)",$/.exec(beginning)?.[1] ?? '';
+}
+
 const versions: readonly unknown[] = ['admission.k8s.io/v1', 'admission.k8s.io/v1beta1'];
 const operations: readonly AdmissionOperation[] = ['CREATE', 'UPDATE', 'DELETE', 'CONNECT'];
 

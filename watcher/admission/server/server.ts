@@ -41,6 +41,13 @@ export interface ServedRoute {
   readonly bodyBytes?: number;
   /** Whether clients without a certificate are answered. The answer must depend on the body alone. */
   readonly anonymous?: boolean;
+  /**
+   * Whether an answer needs nothing but the processor. Such requests take no place and have room for their bodies that others
+   * cannot use, so that they never wait for slow ones.
+   */
+  readonly isImmediate?: boolean;
+  /** For whom the request is, according to its body as text; absent: the route has only one share of the places. */
+  readonly shareOf?: (text: string) => string;
 }
 
 /** A body that a route cannot parse. The message is returned with status 400. */
@@ -56,10 +63,14 @@ export interface ServerLimits {
   readonly bodyBytes: number;
   /** Maximum size of all bodies in memory. Beyond it the server answers 503. */
   readonly bufferedBytes: number;
+  /** How much of this is for routes that are not immediate. */
+  readonly waitingBytes: number;
   /** Requests that are processed at the same time; others wait until their deadline. */
   readonly concurrency: number;
   /** How many of these one source address may use, so that some are left for others. */
   readonly concurrencyPerSource: number;
+  /** How many of these one share of one route may use. */
+  readonly concurrencyPerShare: number;
   readonly connections: number;
   /** How many of these one source address may open; a further one is closed. */
   readonly connectionsPerSource: number;
@@ -79,8 +90,10 @@ export interface ServerLimits {
 export const defaultLimits: ServerLimits = {
   bodyBytes: 3 * 1024 * 1024,
   bufferedBytes: 128 * 1024 * 1024,
+  waitingBytes: 96 * 1024 * 1024,
   concurrency: 64,
   concurrencyPerSource: 48,
+  concurrencyPerShare: 8,
   connections: 2_000,
   connectionsPerSource: 1_000,
   keptConnections: 500,
@@ -128,9 +141,9 @@ export function createAdmissionServer(
   const work: Work = {
     options,
     limits,
-    places: new Places(limits.concurrency, limits.concurrencyPerSource),
+    places: new Places(limits),
     sockets: new Set(),
-    buffered: { bytes: 0 },
+    buffered: { bytes: 0, waitingBytes: 0 },
     closing: false,
   };
   const server = createServer(
@@ -218,7 +231,8 @@ interface Work {
   readonly limits: ServerLimits;
   readonly places: Places;
   readonly sockets: Set<Socket>;
-  readonly buffered: { bytes: number };
+  /** Bodies in memory; `waitingBytes` are those of routes that are not immediate. */
+  readonly buffered: { bytes: number; waitingBytes: number };
   closing: boolean;
 }
 
@@ -314,19 +328,23 @@ async function answerTo(work: Work, request: IncomingMessage, { path, query, rou
     if (!request.complete) gone();
   });
   request.socket.once('close', gone);
+  const { isImmediate = false } = route;
   let held = 0;
   try {
     const most = { ...limits, bodyBytes: route.bodyBytes ?? limits.bodyBytes };
     const body = await readBody(request, most, (bytes) => {
       held += bytes;
       work.buffered.bytes += bytes;
-      return work.buffered.bytes <= limits.bufferedBytes;
+      if (!isImmediate) work.buffered.waitingBytes += bytes;
+      return work.buffered.bytes <= limits.bufferedBytes && work.buffered.waitingBytes <= limits.waitingBytes;
     });
     if ('status' in body) return body;
-    const source = request.socket.remoteAddress ?? '';
-    return await work.places.within(source, deadline.signal, () =>
-      beforeDeadline(deadline.signal, async () => route.answer(parseJson(body.text), deadline.signal)),
-    );
+    const answer = () =>
+      beforeDeadline(deadline.signal, async () => route.answer(parseJson(body.text), deadline.signal));
+    if (isImmediate) return await answer();
+    // Waiting requests are kept as text: parsed they take several times the memory.
+    const holder = { source: request.socket.remoteAddress ?? '', share: `${path} ${route.shareOf?.(body.text) ?? ''}` };
+    return await work.places.within(holder, deadline.signal, answer);
   } catch (error) {
     if (error instanceof MalformedBody) return failure(400, 'BadRequest', error.message, 'malformed');
     if (isTooDeep(error)) return failure(400, 'BadRequest', 'The body is nested too deeply', 'malformed');
@@ -335,6 +353,7 @@ async function answerTo(work: Work, request: IncomingMessage, { path, query, rou
     return failure(500, 'InternalError', error instanceof Error ? error.message : String(error), 'failed');
   } finally {
     work.buffered.bytes -= held;
+    if (!isImmediate) work.buffered.waitingBytes -= held;
     clearTimeout(timer);
     request.socket.removeListener('close', gone);
   }
@@ -419,59 +438,79 @@ export function deadlineMs(timeout: string | null, absentMs: number): number {
 /** A request has waited for a slot until its deadline. */
 class NoPlace extends Error {}
 
-/** A limited number of slots, of which one source may use only a part; others wait in order. */
-class Places {
-  readonly #perSource: number;
-  #free: number;
-  readonly #held = new Map<string, number>();
-  readonly #waiting = new Set<{ readonly source: string; readonly take: () => void }>();
+/** Who holds a place. */
+interface Holder {
+  readonly source: string;
+  readonly share: string;
+}
 
-  constructor(count: number, perSource: number) {
-    this.#free = count;
-    this.#perSource = Math.min(count, perSource);
+type Counts = Map<string, number>;
+
+/** A limited number of slots, of which one source and one share may use only a part; others wait in order. */
+class Places {
+  readonly #limits: ServerLimits;
+  #free: number;
+  readonly #bySource: Counts = new Map();
+  readonly #byShare: Counts = new Map();
+  readonly #waiting = new Set<{ readonly holder: Holder; readonly take: () => void }>();
+
+  constructor(limits: ServerLimits) {
+    this.#limits = limits;
+    this.#free = limits.concurrency;
   }
 
-  async within<Value>(source: string, signal: AbortSignal, work: () => Promise<Value>): Promise<Value> {
-    await this.#take(source, signal);
+  async within<Value>(holder: Holder, signal: AbortSignal, work: () => Promise<Value>): Promise<Value> {
+    await this.#take(holder, signal);
     try {
       return await work();
     } finally {
-      this.#giveBack(source);
+      this.#giveBack(holder);
     }
   }
 
-  #take(source: string, signal: AbortSignal): Promise<void> {
+  #take(holder: Holder, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const take = () => {
         this.#waiting.delete(turn);
         signal.removeEventListener('abort', leave);
-        this.#free -= 1;
-        this.#held.set(source, this.#heldBy(source) + 1);
+        this.#count(holder, 1);
         resolve();
       };
-      const turn = { source, take };
+      const turn = { holder, take };
       const leave = () => {
         this.#waiting.delete(turn);
         reject(new NoPlace(`Too many requests at one time: ${String(signal.reason)}`));
       };
-      if (this.#free > 0 && this.#heldBy(source) < this.#perSource) return take();
+      if (this.#hasPlace(holder)) return take();
       if (signal.aborted) return leave();
       this.#waiting.add(turn);
       signal.addEventListener('abort', leave, { once: true });
     });
   }
 
-  #giveBack(source: string): void {
-    this.#free += 1;
-    const held = this.#heldBy(source) - 1;
-    if (held > 0) this.#held.set(source, held);
-    else this.#held.delete(source);
-    const next = [...this.#waiting].find(({ source: other }) => this.#heldBy(other) < this.#perSource);
-    next?.take();
+  #giveBack(holder: Holder): void {
+    this.#count(holder, -1);
+    for (const turn of this.#waiting) {
+      if (!this.#hasPlace(turn.holder)) continue;
+      turn.take();
+      return;
+    }
   }
 
-  #heldBy(source: string): number {
-    return this.#held.get(source) ?? 0;
+  #hasPlace({ source, share }: Holder): boolean {
+    const { concurrencyPerSource, concurrencyPerShare } = this.#limits;
+    if (this.#free === 0) return false;
+    const [ofSource, ofShare] = [this.#bySource.get(source) ?? 0, this.#byShare.get(share) ?? 0];
+    return ofSource < concurrencyPerSource && ofShare < concurrencyPerShare;
+  }
+
+  #count({ source, share }: Holder, change: 1 | -1): void {
+    this.#free -= change;
+    for (const [counts, key] of [[this.#bySource, source] as const, [this.#byShare, share] as const]) {
+      const count = (counts.get(key) ?? 0) + change;
+      if (count > 0) counts.set(key, count);
+      else counts.delete(key);
+    }
   }
 }
 
