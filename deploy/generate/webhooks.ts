@@ -111,7 +111,8 @@ function podsWebhook(): object {
     {
       ...strict(podWebhook.name, podWebhook.path),
       failurePolicy: 'Ignore',
-      timeoutSeconds: 5,
+      // Each pod of the cluster waits that long for a webhook process that hangs: a review needs no I/O.
+      timeoutSeconds: 2,
       rules: [
         { apiGroups: [''], apiVersions: ['v1'], resources: ['pods'], operations: ['CREATE'], scope: 'Namespaced' },
       ],

@@ -83,7 +83,7 @@ describe('registrations', () => {
       '/validate-apps-kruise-io-sidecarset',
       ...deletionPaths,
     ]);
-    expect(shipped.webhooks?.[0]).toMatchObject({ failurePolicy: 'Ignore', timeoutSeconds: 5 });
+    expect(shipped.webhooks?.[0]).toMatchObject({ failurePolicy: 'Ignore', timeoutSeconds: 2 });
     // Which pods are sent does not depend on SidecarSets.
     expect(shipped.webhooks?.[0]).not.toHaveProperty('matchConditions');
     for (const strict of [...(shipped.webhooks?.slice(1) ?? []), ...(validating.webhooks ?? [])]) {
