@@ -232,6 +232,22 @@ describe('protection from deletion', () => {
     expect(status).toMatchObject({ code: 400, message: expect.stringContaining('Cannot review the deletion') });
   });
 
+  it('lets objects go whose namespace is being deleted, which they would keep for ever', async () => {
+    for (const kind of allKinds.filter(({ scope }) => scope === 'Namespaced')) {
+      const kept = object(kind, 'Always');
+      const going = object(Namespace, undefined, {}, { name: 'shop', deletionTimestamp: '2026-01-01T00:00:00Z' });
+      const gone = await remove(kind, kept, { server: apiServer([going]) });
+      expect(gone).toMatchObject({ allowed: true, refusals: [] });
+      const staying = object(Namespace, undefined, {}, { name: 'shop' });
+      expect(await remove(kind, kept, { server: apiServer([staying]) })).toMatchObject({ allowed: false });
+      // the namespace cannot be read
+      expect(await remove(kind, kept, { server: apiServer([]) })).toMatchObject({ allowed: false });
+    }
+    const going = object(Namespace, undefined, {}, { name: 'shop', deletionTimestamp: '2026-01-01T00:00:00Z' });
+    const scaled = object(Deployment, 'Cascading', { spec: { replicas: 3 } });
+    expect(await remove(Deployment, scaled, { server: apiServer([going]) })).toMatchObject({ allowed: true });
+  });
+
   it('tells who was refused what, and keeps it short', async () => {
     const name = 'w'.repeat(4_000);
     const old = object(Namespace, 'Always', {}, { name });

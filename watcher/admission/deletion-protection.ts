@@ -51,15 +51,30 @@ export function reviewDeletion(
 
   async function judgeWithDependants(object: JsonObject, asked: AbortSignal): Promise<Decided> {
     const judgement = judgeDeletion(kind, object, gates);
-    if (judgement.kind !== 'undecided') return judgement;
+    const isOfNamespace = judgement.kind === 'refused' && kind.scope === 'Namespaced';
+    if (judgement.kind !== 'undecided' && !isOfNamespace) return judgement;
     // Before the deadline of the review itself, so that the answer says what took too long.
     const late = new Error(`no answer within ${readMs / 1000} s`);
     const deadline = new AbortController();
     const timer = setTimeout(() => deadline.abort(late), readMs);
     try {
-      return await judgeByDependants(judgement.by, object, AbortSignal.any([asked, deadline.signal]));
+      const signal = AbortSignal.any([asked, deadline.signal]);
+      if (judgement.kind === 'undecided') return await judgeByDependants(judgement.by, object, signal);
+      return (await isNamespaceGoing(object, signal)) ? { kind: 'allowed', warnings: [] } : judgement;
     } finally {
       clearTimeout(timer);
+    }
+  }
+
+  /** The protection of the namespace itself was decided on when it was deleted; its contents would keep it for ever. */
+  async function isNamespaceGoing({ metadata }: JsonObject, signal: AbortSignal): Promise<boolean> {
+    const { namespace } = objectOr(metadata);
+    if (typeof namespace !== 'string') return false;
+    try {
+      const stored = await dependants.stored(kubeResource.namespaces, namespace, signal);
+      return stored?.metadata.deletionTimestamp !== undefined;
+    } catch {
+      return false;
     }
   }
 
