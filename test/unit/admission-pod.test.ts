@@ -114,6 +114,14 @@ describe('admission of a pod', () => {
     expect(body).toMatchObject({ kind: 'Status', message: 'Cannot apply sidecars: no such template' });
   });
 
+  it('leaves static pods alone, which run what is in a file of their node', async () => {
+    const pod = {
+      metadata: { name: 'dns-node-1', annotations: { 'kubernetes.io/config.mirror': 'ab12' } },
+      spec: { containers: [] },
+    };
+    expect(await created(pod, { gates: 'KruisePodReadinessGate=true' })).toEqual(pod);
+  });
+
   it('refuses annotations of more than 256 KiB, as the API server does, before any step copies them', async () => {
     const steps = [{ name: 'never', change: () => Promise.reject(new Error('must not run')) }];
     const annotated = (bytes: number) => ({

@@ -9,6 +9,7 @@ import {
   mostOrderedContainers,
 } from '../../api/container-launch-priority.ts';
 import type { FieldError } from '../../api/core/field-error.ts';
+import { mirrorAnnotation } from '../../api/core/pod.ts';
 import { type NewPod, needsReadinessGate } from '../../api/core/pod-readiness.ts';
 import { podReadinessGate } from '../../api/core/well-known.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
@@ -57,6 +58,7 @@ export function reviewPod(
     if (!gates.PodWebhook || request.operation !== 'CREATE') return { kind: 'allowed' };
     const pod = objectOf(request);
     if (!isJsonObject(pod.spec)) throw new MalformedBody('request.object is not a pod: it has no spec');
+    if (isStatic(pod)) return { kind: 'allowed' };
     const tooLarge = annotationsProblem(pod);
     if (tooLarge !== undefined) return { kind: 'refused', code: 422, errors: [tooLarge] };
     const warnings: string[] = [];
@@ -74,6 +76,11 @@ export function reviewPod(
       throw error;
     }
   };
+}
+
+/** The kubelet runs what is in its file: containers and gates that are added here would never run or open. */
+function isStatic({ metadata }: JsonObject): boolean {
+  return objectOr(objectOr(metadata).annotations)[mirrorAnnotation] !== undefined;
 }
 
 /** Of all keys and values. The API server has this limit, but checks it after admission, which copies them many times. */
