@@ -32,6 +32,8 @@ export interface ReviewMeans {
   readonly markers?: PodSurroundings['markers'];
   /** The SidecarSets of new pods. Absent: none. */
   readonly sidecars?: SidecarSource;
+  /** Called for each new pod that has the label of injected pods already. */
+  readonly onMarkedPod?: () => void;
 }
 
 type ReviewOf = (means: ReviewMeans) => Review;
@@ -89,7 +91,7 @@ export function routesOf(
     // A pod must not fail to start because of Windlass; a missed change is reported in the status of its workload. That a
     // pod does not start without its sidecars is left to a policy of the API server (deploy/rbac-gates/PodWebhook.yaml).
     [podWebhook.path]: {
-      answer: admissionRoute(reviewPod(means.gates, podChain, means.markers, means.sidecars), {
+      answer: admissionRoute(reviewPod(means.gates, podChain, means.markers, means.sidecars, means.onMarkedPod), {
         whenFailed: 'leaveToFailurePolicy',
         onRefusal,
         onFailure,

@@ -3,7 +3,7 @@ import { timestamp } from '../../api/base/time.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
 import { currentContent, revisionContent, setsForPod, wantedRevision } from '../../api/sidecar-set/injection/choose.ts';
 import { injectSets, type SetToInject } from '../../api/sidecar-set/injection/inject.ts';
-import { injectedLabel } from '../../api/sidecar-set/marks.ts';
+import { injectedLabel, noSidecarsAnnotation } from '../../api/sidecar-set/marks.ts';
 import { textOf } from '../../api/sidecar-set/read.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { ChainDenied } from './review/chain.ts';
@@ -21,10 +21,24 @@ export interface SidecarSurroundings {
   readonly draw: () => number;
   /** Adds a warning to the answer. */
   readonly warn: (text: string) => void;
+  /** Called for a pod that has the label of injected pods already. */
+  readonly onMarked: () => void;
 }
 
 /** Adds the containers of the SidecarSets that select the pod. Throws ChainDenied where it must not start without. */
 export function withSidecars(pod: JsonObject, surroundings: SidecarSurroundings): JsonObject {
+  if (!Object.hasOwn(objectOr(objectOr(pod.metadata).labels), injectedLabel)) return injected(pod, surroundings);
+  surroundings.onMarked();
+  surroundings.warn(
+    `label ${injectedLabel} is written by Windlass: remove it from the template of the pod. With it the pod may start without ` +
+      'sidecars, or not at all, while the webhook is away',
+  );
+  const after = injected(pod, surroundings);
+  return after === pod ? withNoSidecars(pod) : after;
+}
+
+/** The same pod where nothing selects it. */
+function injected(pod: JsonObject, surroundings: SidecarSurroundings): JsonObject {
   const { gates, sidecars, now, draw, warn } = surroundings;
   const metadata = objectOr(pod.metadata);
   // SCS-2: a new pod may not contain its namespace yet.
@@ -49,6 +63,15 @@ export function withSidecars(pod: JsonObject, surroundings: SidecarSurroundings)
 function withSeenLabel(pod: JsonObject): JsonObject {
   const metadata = objectOr(pod.metadata);
   return { ...pod, metadata: { ...metadata, labels: { ...objectOr(metadata.labels), ...seenLabel } } };
+}
+
+/** The label stays: the selector of a workload may name it, which would create one pod after the other. */
+function withNoSidecars(pod: JsonObject): JsonObject {
+  const metadata = objectOr(pod.metadata);
+  return {
+    ...pod,
+    metadata: { ...metadata, annotations: { ...objectOr(metadata.annotations), [noSidecarsAnnotation]: 'true' } },
+  };
 }
 
 /** SCS-4. */

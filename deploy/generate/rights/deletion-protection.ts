@@ -2,7 +2,12 @@ import type { Rights } from './right.ts';
 
 export const deletionProtectionRights: Rights = {
   webhook: [
-    { why: 'the namespace that is to be deleted, or of the object that is', group: '', resources: ['namespaces'], verbs: ['get'] },
+    {
+      why: 'the namespace that is to be deleted, or of the object that is',
+      group: '',
+      resources: ['namespaces'],
+      verbs: ['get'],
+    },
     {
       why:
         'the contents of a protected namespace, read with gate ResourcesDeletionProtection only; the right to read the ' +
