@@ -110,7 +110,15 @@ function reviewerOf(sets: readonly SidecarSet[]) {
   const review = reviewPod(gates, podChain, () => [marker], sidecars);
   const signal = new AbortController().signal;
   return async (object: JsonObject): Promise<Verdict> => {
-    const common = { uid: 'r', operation: 'CREATE', subResource: '', name: 'web', dryRun: true, user: 'a' } as const;
+    const common = {
+      uid: 'r',
+      operation: 'CREATE',
+      subResource: '',
+      name: 'web',
+      dryRun: true,
+      fieldValidation: 'Warn',
+      user: 'a',
+    } as const;
     return await review({ ...common, kind: { group: '', kind: 'Pod' }, namespace: 'shop', object }, signal);
   };
 }
