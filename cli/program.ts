@@ -13,6 +13,7 @@ import { readManifests } from './manifests.ts';
 import { formatAnswer, type OutputFormat, outputFormats } from './output/document.ts';
 import { explanationText } from './output/explain-text.ts';
 import { planText } from './output/plan-text.ts';
+import { printable } from './output/printable.ts';
 
 /** The environment of the plugin. */
 export interface Surroundings {
@@ -46,7 +47,12 @@ export const engineFlags = {
 } as const;
 
 /** Runs one command and returns its exit code: 0, or 1 after an error. */
-export async function runKruise(surroundings: Surroundings): Promise<number> {
+export async function runKruise(given: Surroundings): Promise<number> {
+  const surroundings: Surroundings = {
+    ...given,
+    out: (text) => given.out(printable(text)),
+    err: (text) => given.err(printable(text)),
+  };
   let code = 0;
   const fail = (failures: readonly string[]) => {
     for (const failure of failures) surroundings.err(`error: ${failure}\n`);

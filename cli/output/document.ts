@@ -1,5 +1,6 @@
-import { stringify } from 'yaml';
+import { Document, visit } from 'yaml';
 import { CommandFailed } from '../failure.ts';
+import { hasControls } from './printable.ts';
 
 /** The output formats; `table` is for people, `name` for commands about objects that they change or watch. */
 export const outputFormats = ['table', 'name', 'json', 'yaml'] as const;
@@ -17,9 +18,19 @@ export function formatAnswer(
     case 'json':
       return `${JSON.stringify(answer.document, undefined, 2)}\n`;
     case 'yaml':
-      // without aliases: simple YAML readers do not understand references to equal parts
-      return stringify(JSON.parse(JSON.stringify(answer.document)), { aliasDuplicateObjects: false });
+      return yamlText(answer.document);
     case 'table':
       return `${answer.text}\n`;
   }
+}
+
+function yamlText(value: unknown): string {
+  // without aliases: simple YAML readers do not understand references to equal parts
+  const document = new Document(JSON.parse(JSON.stringify(value)), { aliasDuplicateObjects: false });
+  visit(document, {
+    Scalar: (_, scalar) => {
+      if (typeof scalar.value === 'string' && hasControls(scalar.value)) scalar.type = 'QUOTE_DOUBLE';
+    },
+  });
+  return document.toString();
 }

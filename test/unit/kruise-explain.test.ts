@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { parse } from 'yaml';
 import type { JsonObject } from '../../api/base/json.ts';
 import { convertCloneSet } from '../../api/cloneset/convert.ts';
 import type { CloneSet, CloneSetStatus } from '../../api/cloneset/types.ts';
@@ -138,6 +139,25 @@ describe('kubectl kruise explain cloneset', () => {
         '',
       ].join('\n'),
     });
+  });
+
+  it('prints control characters of messages as text; JSON and YAML keep them, escaped', async () => {
+    const hostile = 'pull failed: \u001b[2J\u009bm\u202egnp.exe\u2028';
+    const engine = engineOf({ pending: [{ step: 'batch 2 of web', attempt: 2, lastFailure: hostile }] });
+    const waitingFor = { reason: 'Parked', blockedBy: ['pod/web-n2'], blockedCount: 1, unblock: hostile };
+    const cluster = shop({ waitingFor: { ...waitingFor, since: '2026-11-21T06:12:44Z' } });
+    const asText = 'pull failed: \\u001b[2J\\u009bm\\u202egnp.exe\\u2028';
+    const { out } = await kubectlKruise(['explain', 'clone/web'], { cluster, engine });
+    expect(out).toContain(`to unblock: ${asText}\n`);
+    expect(out).toContain(`attempt 2: ${asText}\n`);
+    for (const [format, read] of [
+      ['json', (text: string) => JSON.parse(text)],
+      ['yaml', (text: string) => parse(text)],
+    ] as const) {
+      const said = await kubectlKruise(['explain', 'clone/web', '-o', format], { cluster, engine });
+      expect(said.out).not.toMatch(/(?!\n)[\p{C}\p{Zl}]/u);
+      expect(read(said.out)).toMatchObject({ operation: { pending: [{ lastFailure: hostile }] } });
+    }
   });
 
   it('works without Temporal, and says what it could not ask', async () => {

@@ -29,16 +29,16 @@ interface Shop {
   readonly spec?: SpecChange;
   readonly status?: Partial<CloneSetStatus>;
   readonly annotations?: Readonly<Record<string, string>>;
+  readonly cause?: string;
 }
 
 /** CloneSet shop/web with two revisions, of which the newer is its template. */
-function shop({ spec = {}, status = rolledOut }: Shop = {}) {
+function shop({ spec = {}, status = rolledOut, cause = 'nginx 1.1' }: Shop = {}) {
   const cluster = new MemoryCluster();
   cluster.put(cloneSets, cloneSet(spec, { status }));
-  const cause = { annotations: { 'kubernetes.io/change-cause': 'nginx 1.1' } };
   cluster.put(kubeResource.controllerRevisions, oldRevision);
-  const { metadata } = newRevisionOfSet;
-  cluster.put(kubeResource.controllerRevisions, { ...newRevisionOfSet, metadata: { ...metadata, ...cause } });
+  const metadata = { ...newRevisionOfSet.metadata, annotations: { 'kubernetes.io/change-cause': cause } };
+  cluster.put(kubeResource.controllerRevisions, { ...newRevisionOfSet, metadata });
   let isEdited = false;
   let unanswered = 0;
   const kube = cluster.client(({ verb, plural }) => {
@@ -216,6 +216,18 @@ describe('kubectl kruise rollout history', () => {
       out: 'cloneset.apps.kruise.io/web\nREVISION   CHANGE-CAUSE\n1          <none>\n2          nginx 1.1\n\n',
       err: '',
     });
+  });
+
+  it('prints control characters of a cause as text', async () => {
+    const cause = 'a\u001b]0;owned\u0007\u009b31m\rb\u202e\u2028c\td';
+    const { out } = await shop({ cause }).rollout('history', 'clone/web');
+    expect(out).toContain('2          a\\u001b]0;owned\\u0007\\u009b31m\\u000db\\u202e\\u2028c\td\n');
+  });
+
+  it('prints control characters of errors as text', async () => {
+    const { err } = await shop().rollout('history', 'clone/\u001b[31mweb');
+    expect(err).toContain('\\u001b[31mweb');
+    expect(err).not.toContain('\u001b');
   });
 
   it('KK-3: shows the template of one', async () => {
