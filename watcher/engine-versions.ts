@@ -227,6 +227,8 @@ export interface EngineVersionsOptions {
   readonly log: Logger;
   readonly metrics: Pick<Metrics, 'reportVersions'>;
   readonly times: VersionTimes;
+  /** A monotonic clock. Absent: that of this process. */
+  readonly nowMs?: () => number;
 }
 
 export interface VersionTimes {
@@ -234,7 +236,7 @@ export interface VersionTimes {
   readonly restMs: number;
   readonly quickMs: number;
   readonly firstMs: number;
-  /** A run that has not moved is signalled again after this time. */
+  /** A run that has not moved is signalled again after this time, then after twice as long, and so on. */
   readonly wakeAgainMs: number;
   /** Between two signals, or two terminations. */
   readonly spacingMs: number;
@@ -249,6 +251,12 @@ export function versionTimes(fullPassSeconds: number): VersionTimes {
 /** The maximum number of signals and terminations before the next look. */
 const mostAtOnce = 100;
 
+/** The longest pause between two signals to a run. */
+const longestWakeMs = 3_600_000;
+
+/** After this many failures in a row, it is Temporal that fails, and not a run: the rest waits for the next look. */
+const mostFailuresInARow = 5;
+
 /** After this many frequent looks with the same result, it looks less often. */
 const mostQuickLooks = 60;
 
@@ -261,8 +269,8 @@ const mostIdle = 10;
 /** What a leader remembers about versions. */
 interface Memory {
   readonly silentLooks: Map<string, number>;
-  /** By run ID: when it was last signalled. */
-  readonly woken: Map<string, number>;
+  /** By run ID: when it is signalled again, and the pause before that. */
+  readonly woken: Map<string, { readonly dueMs: number; readonly pauseMs: number }>;
   /** Types without unversioned runs of another build. No such run is started while this watcher leads. */
   readonly migrated: Set<string>;
   /** By topic: the last log message. */
@@ -364,14 +372,16 @@ async function carryOut(
   options: EngineVersionsOptions,
   { own, deployment }: SeenVersions,
   steps: VersionSteps,
-  { woken }: Memory,
+  memory: Memory,
   ended: AbortSignal,
 ): Promise<void> {
+  const { woken } = memory;
   const {
     versions,
     log,
     restart,
-    times: { wakeAgainMs, spacingMs },
+    times: { wakeAgainMs },
+    nowMs = () => performance.now(),
   } = options;
   if (steps.setCurrent && deployment.kind === 'found') {
     await versions.setCurrent(own, deployment.conflictToken);
@@ -379,33 +389,59 @@ async function carryOut(
   }
 
   const terminate = steps.terminate.slice(0, mostAtOnce);
-  for (const { run, reason } of terminate) {
-    if (ended.aborted) return;
+  const terminated = await forEachRun(terminate, { ...options, memory, ended }, async ({ run, reason }) => {
     await versions.terminate(run, reason);
     restart(run.workflowId);
-    await delay(spacingMs);
-  }
-  if (terminate.length > 0)
-    log.info({ build: own, count: terminate.length }, 'Started operations of other builds again');
+  });
+  if (terminated > 0) log.info({ build: own, count: terminated }, 'Started operations of other builds again');
 
-  const sinceMs = performance.now() - wakeAgainMs;
   const listed = new Set(steps.wake.map(({ runId }) => runId));
   for (const runId of woken.keys()) if (!listed.has(runId)) woken.delete(runId);
-  const due = steps.wake.filter(({ runId }) => (woken.get(runId) ?? Number.NEGATIVE_INFINITY) <= sinceMs);
-  const wake = due.slice(0, mostAtOnce - terminate.length);
-  for (const run of wake) {
-    if (ended.aborted) return;
+  const due = steps.wake.filter(({ runId }) => (woken.get(runId)?.dueMs ?? Number.NEGATIVE_INFINITY) <= nowMs());
+  const wake = due.slice(0, mostAtOnce - terminate.length).map((run) => ({ run }));
+  const signalled = await forEachRun(wake, { ...options, memory, ended }, async ({ run }) => {
+    const pauseMs = Math.min((woken.get(run.runId)?.pauseMs ?? wakeAgainMs / 2) * 2, longestWakeMs);
+    woken.set(run.runId, { dueMs: nowMs() + pauseMs, pauseMs });
     await versions.wake(run);
-    woken.set(run.runId, performance.now());
-    await delay(spacingMs);
-  }
-  if (wake.length > 0)
-    log.info({ build: own, count: wake.length }, 'Signalled operations that are pinned to other builds to hand over');
+  });
+  if (signalled > 0)
+    log.info({ build: own, count: signalled }, 'Signalled operations that are pinned to other builds to hand over');
 
   for (const build of steps.remove) {
     if (ended.aborted) return;
     await remove(options, build);
   }
+}
+
+/** Acts on one run after the other; one that fails does not stop those behind it. Returns how many have succeeded. */
+async function forEachRun<Step extends { readonly run: EngineRun }>(
+  steps: readonly Step[],
+  {
+    log,
+    times: { spacingMs },
+    memory,
+    ended,
+  }: Pick<EngineVersionsOptions, 'log' | 'times'> & { readonly memory: Memory; readonly ended: AbortSignal },
+  act: (step: Step) => Promise<void>,
+): Promise<number> {
+  let [succeeded, failedInARow] = [0, 0];
+  for (const step of steps) {
+    if (ended.aborted) break;
+    try {
+      await act(step);
+      succeeded++;
+      failedInARow = 0;
+    } catch (error) {
+      if (++failedInARow === mostFailuresInARow) throw error;
+      const { runId, workflowId } = step.run;
+      const text = error instanceof Error ? error.message : String(error);
+      sayOnce(memory, `run ${runId}`, text, () =>
+        log.warn({ operationId: workflowId, runId, err: error }, 'Cannot signal or end a run of another build'),
+      );
+    }
+    await delay(spacingMs);
+  }
+  return succeeded;
 }
 
 /** Nothing depends on it: a version that Temporal still needs is kept until the next look. */

@@ -286,6 +286,60 @@ describe('F1: keepVersions', () => {
     expect(versions.acts).toEqual(['current new']); // the run is restarted after four looks at the slow interval
   });
 
+  it('signals a run that does not hand over less and less often', async () => {
+    const versions = new FakeVersions();
+    const old = run();
+    versions.runsThere = [old];
+    let looks = 0;
+    const wakes: number[] = [];
+    versions.wake = async () => void wakes.push(looks);
+    versions.describe = async () => {
+      looks++;
+      return versions.deployment;
+    };
+    const times = { restMs: 1, quickMs: 1, firstMs: 1, wakeAgainMs: 4, spacingMs: 0 };
+    // the clock is the number of looks, so the first pause is 4 of them
+    const { end } = leading(versions, { times, nowMs: () => looks });
+    await waitFor('the looks of some pauses', () => looks > 70);
+    await end();
+    // the first look sets the current version
+    expect(wakes.filter((at) => at <= 70)).toEqual([2, 6, 14, 30, 62]);
+  });
+
+  it('goes on with other runs and versions where one run cannot be signalled', async () => {
+    const versions = new FakeVersions();
+    versions.deployment = deployment(own, { idle: ['older'] });
+    const [full, old] = [run(), run()];
+    versions.runsThere = [full, old];
+    const wake = versions.wake.bind(versions);
+    versions.wake = async (each) => {
+      await wake(each);
+      if (each === full) throw new Error('exceeded workflow execution limit for signal events');
+    };
+    const { lines, end } = leading(versions);
+    await waitFor('the idle version to be removed twice', () => versions.acts.length > 3);
+    await end();
+    expect(versions.acts.slice(0, 3)).toEqual([`wake ${full.runId}`, `wake ${old.runId}`, 'remove older']);
+    expect(versions.acts.filter((act) => act.startsWith('wake'))).toHaveLength(2);
+    expect(lines.filter((line) => line === 'Cannot signal or end a run of another build')).toHaveLength(1);
+  });
+
+  it('ends its turn when several runs in a row cannot be signalled', async () => {
+    const versions = new FakeVersions();
+    versions.deployment = deployment(own, { idle: ['older'] });
+    versions.runsThere = Array.from({ length: 50 }, () => run());
+    versions.wake = async ({ runId }) => {
+      versions.acts.push(`wake ${runId}`);
+      throw new Error('14 UNAVAILABLE');
+    };
+    const hour = 3_600_000;
+    const times = { restMs: hour, quickMs: hour, firstMs: hour, wakeAgainMs: hour, spacingMs: 0 };
+    const { lines, end } = leading(versions, { times });
+    await waitFor('the failure to be told', () => lines.includes('Cannot reconcile the versions of the workers'));
+    await end();
+    expect(versions.acts).toHaveLength(5);
+  });
+
   it('tries again to delete what Temporal wants to keep', async () => {
     const versions = new FakeVersions();
     versions.deployment = deployment(own, { idle: ['old'] });
