@@ -85,6 +85,12 @@ export interface StuckRunsOptions {
 /** The maximum number of runs in one look: reporting the same on thousands of objects helps nobody. */
 const mostRuns = 1_000;
 
+/**
+ * The pause after a rejected query: a server that does not know the search attribute rejects it always, others do so
+ * while their visibility store is being changed.
+ */
+const rejectedMs = 3_600_000;
+
 /** The pause between two restarts: 20 a second, so that restarting all operations of a cluster causes little load. */
 const restMs = 50;
 
@@ -94,8 +100,8 @@ export class StuckRuns {
   /** By workflow ID. */
   readonly #known = new Map<string, KnownStuckRun>();
   #workflowTypes: readonly string[] = [];
-  /** Temporal does not know the search attribute. */
-  #isUnknown = false;
+  /** Temporal has rejected the query: until then it is not asked again. */
+  #rejectedUntilMs = Number.NEGATIVE_INFINITY;
   #isTruncated = false;
 
   constructor(options: StuckRunsOptions) {
@@ -124,7 +130,7 @@ export class StuckRuns {
   /** Finds the stuck operations of these types, and restarts those that have been stuck for long enough. */
   async pass(workflowTypes: readonly string[]): Promise<void> {
     const { mayAct, onChange } = this.#options;
-    if (this.#isUnknown || workflowTypes.length === 0) return;
+    if (this.#nowMs() < this.#rejectedUntilMs || workflowTypes.length === 0) return;
     this.#workflowTypes = workflowTypes;
     const found = await this.#find();
     if (found === undefined || !mayAct()) return;
@@ -137,7 +143,7 @@ export class StuckRuns {
   /** Forgets everything: another watcher may lead from now on. */
   reset(): void {
     this.#known.clear();
-    this.#isUnknown = false;
+    this.#rejectedUntilMs = Number.NEGATIVE_INFINITY;
     this.#isTruncated = false;
     this.#options.gauge.reset();
   }
@@ -152,9 +158,10 @@ export class StuckRuns {
     try {
       return await this.#list();
     } catch (error) {
-      this.#isUnknown = isInvalidArgument(error);
-      const text = this.#isUnknown
-        ? 'Temporal does not know the search attribute TemporalReportedProblems: stuck operations are not reported'
+      const isRejected = isInvalidArgument(error);
+      if (isRejected) this.#rejectedUntilMs = this.#nowMs() + rejectedMs;
+      const text = isRejected
+        ? 'Temporal rejects the query by TemporalReportedProblems: for an hour stuck operations are not reported'
         : 'Cannot ask Temporal which operations are stuck';
       log.warn({ err: error }, text);
       return undefined;

@@ -220,13 +220,19 @@ describe('StuckRuns', () => {
     expect(ended).toHaveLength(1);
   });
 
-  it('says once that a server does not know the search attribute, and asks it no more in this term', async () => {
-    const { world, pass, logged } = stuckRuns();
+  it('asks a server that rejects the query once an hour, and says so each time', async () => {
+    const { world, runs, pass, logged } = stuckRuns();
     const refused = Object.assign(new Error('3 INVALID_ARGUMENT: invalid query'), { code: 3 });
     world.fails = new Error('Failed to list workflows', { cause: refused });
     await pass(0);
     await pass(1);
+    await pass(59);
     expect([world.lists, logged.length]).toEqual([1, 1]);
-    expect(logged[0]?.[0]).toContain('does not know the search attribute TemporalReportedProblems');
+    expect(logged[0]?.[0]).toContain('rejects the query by TemporalReportedProblems');
+    await pass(60);
+    expect([world.lists, logged.length]).toEqual([2, 2]);
+    world.fails = undefined;
+    await pass(120, run());
+    expect(runs.trouble(workflowId)?.reason).toBe('EngineStuck');
   });
 });
