@@ -7,10 +7,14 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
 import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
+import { noAnswer } from '../../kube/failures.ts';
+import type { Controller, ControllerContext } from '../../watcher/controller.ts';
 import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
+import { SidecarSetFleet } from '../../watcher/kinds/sidecar-set/fleet.ts';
 import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
-import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import { sidecarSetDraft } from '../support/objects/sidecar-set.ts';
+import { podWith, sidecarSet } from '../support/sidecar-world.ts';
 import { waitFor } from '../support/wait.ts';
 
 const running: RunningController[] = [];
@@ -208,6 +212,48 @@ describe('the controller of SidecarSets', () => {
     await run(cluster);
     await waitFor('the status', () => statusIn(cluster)?.collisionCount === 1);
     expect(statusIn(cluster)?.latestRevision).not.toBe(name);
+  });
+
+  it('after writes without an answer reads these pods until it has seen each, or that it is gone', async () => {
+    const cluster = new MemoryCluster();
+    cluster.put(sidecarSets, sidecarSet('log:2', { generation: 2 }));
+    for (const name of ['a', 'b']) cluster.put(kubeResource.pods, podWith(sidecarSet('log:1'), name));
+    let [isAway, reads] = [true, 0];
+    const meet = ({ verb, plural, name }: SeenCall) => {
+      if (plural !== 'pods') return;
+      if (verb === 'patch' || (isAway && verb === 'get' && reads > 0 && name === 'b'))
+        throw noAnswer(verb, 'connection reset');
+      if (verb === 'get') reads++;
+    };
+    let fleet: SidecarSetFleet | undefined;
+    const controllerOf = (context: ControllerContext): Controller => {
+      const kept = new SidecarSetFleet(context);
+      fleet = kept;
+      return { wantAll: () => undefined, begin: (term) => kept.begin(term), stop: () => kept.stop() };
+    };
+    cluster.put(kubeResource.namespaces, { metadata: { name: 'shop' } });
+    running.push(await runController(controllerOf, { cluster, meet }));
+    const { signal } = new AbortController();
+    const world = fleet?.look('set-uid');
+    if (fleet === undefined || world === undefined) throw new Error('there is no SidecarSet');
+    fleet.plan(world, undefined, 0);
+    for (const { metadata } of world.pods) {
+      const seen = { ...metadata, namespace: 'shop' };
+      const step = { kind: 'updateSidecars', pod: seen, revision: 'logs-2', isFree: false } as const;
+      await expect(fleet.act(step, world, signal, () => true)).rejects.toThrow('connection reset');
+    }
+
+    cluster.remove(kubeResource.pods, { namespace: 'shop', name: 'a' });
+    await expect(fleet.catchUp('set-uid', signal)).rejects.toThrow('connection reset');
+    isAway = false;
+    const callsBefore = cluster.calls.length;
+    await fleet.catchUp('set-uid', signal);
+    await fleet.catchUp('set-uid', signal);
+    expect(cluster.calls.slice(callsBefore).filter((call) => call.includes('pods/'))).toEqual([
+      'get pods/a',
+      'get pods/b',
+    ]);
+    expect(fleet.look('set-uid')?.pods.map(({ metadata }) => metadata.name)).toEqual(['b']);
   });
 
   it('SCS-8: leaves pods and the SidecarSet alone while it is deleted', async () => {

@@ -17,7 +17,7 @@ import { swapWaits } from '../../../api/sidecar-set/swap.ts';
 import { type SidecarSet, sidecarSets } from '../../../api/sidecar-set/types.ts';
 import type { Cache } from '../../../kube/cache.ts';
 import type { Term } from '../../../kube/leader.ts';
-import { mayBeMade } from '../../../kube/moved-on.ts';
+import { mayBeMade, unlessGone } from '../../../kube/moved-on.ts';
 import { type Wait, waitFor } from '../../../workflows/plan/decision.ts';
 import type { Permit } from '../../../workflows/plan/fleet/permit.ts';
 import type { AsSeen } from '../../../workflows/plan/fleet/steps.ts';
@@ -82,8 +82,8 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
   readonly #timers: ReturnType<ControllerContext['queue']>;
   /** What was decided on in a pass. */
   readonly #scenes = new WeakMap<SidecarSetInput, SidecarSetScene>();
-  /** Pods of which a write got no answer, by SidecarSet. */
-  readonly #unanswered = new Map<string, readonly AsSeen[]>();
+  /** Pods of which a write got no answer, by SidecarSet and UID. */
+  readonly #unanswered = new Map<string, ReadonlyMap<string, AsSeen>>();
   #queue: FleetQueue<SidecarSetInput, SidecarSetStep, SidecarSetPlan> | undefined;
   /** What the operations of pods have handed in. */
   #swaps: Swaps | undefined;
@@ -286,7 +286,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     } catch (error) {
       const { uid } = input.owner.metadata;
       if ('pod' in step && step.kind !== 'writeCondition' && mayBeMade(error)) {
-        this.#unanswered.set(uid, [...(this.#unanswered.get(uid) ?? []), step.pod]);
+        this.#unanswered.set(uid, new Map(this.#unanswered.get(uid)).set(step.pod.uid, step.pod));
       }
       throw error;
     }
@@ -341,8 +341,6 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
 
   /** Reads what was written without an answer, and waits until the caches show it as it is by then. */
   async catchUp(uid: string, stop: AbortSignal): Promise<void> {
-    const pods = this.#unanswered.get(uid) ?? [];
-    this.#unanswered.delete(uid);
     const signal = AbortSignal.any([stop, AbortSignal.timeout(catchUpMs)]);
     const { kube, config } = this.#context;
     const owner = this.sets.byUid(uid);
@@ -350,16 +348,22 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     const { name } = owner.metadata;
     const labelSelector = `${sidecarSetLabel.name}=${name}`;
     const { podNamespace: namespace } = config;
+    const pods = this.#unanswered.get(uid);
+    const podSeen = async (pod: AsSeen) => {
+      const live = await unlessGone(kube.get<Pod>(kubeResource.pods, pod, { signal }));
+      if (live === undefined) return await this.pods.deletionSeen(pod.uid, signal);
+      await this.pods.seen(live.metadata.uid, live.metadata.resourceVersion, signal);
+    };
     const [set, { items }] = await Promise.all([
-      kube.get<SidecarSet>(sidecarSets, { name }, { signal }),
+      unlessGone(kube.get<SidecarSet>(sidecarSets, { name }, { signal })),
       kube.list<ControllerRevision>(kubeResource.controllerRevisions, { namespace, labelSelector, signal }),
     ]);
-    const live = await Promise.all(pods.map((pod) => kube.get<Pod>(kubeResource.pods, pod, { signal })));
     await Promise.all([
-      this.sets.seen(uid, set.metadata.resourceVersion, signal),
+      set ? this.sets.seen(uid, set.metadata.resourceVersion, signal) : this.sets.deletionSeen(uid, signal),
       ...items.map(({ metadata }) => this.#revisions.seen(metadata.uid, metadata.resourceVersion, signal)),
-      ...live.map(({ metadata }) => this.pods.seen(metadata.uid, metadata.resourceVersion, signal)),
+      ...[...(pods?.values() ?? [])].map(podSeen),
     ]);
+    if (this.#unanswered.get(uid) === pods) this.#unanswered.delete(uid);
   }
 
   /** Whether the SidecarSet manages the pod, as the caches show both. */
