@@ -50,6 +50,8 @@ export interface Cache<T extends KubeObject> {
   until(predicate: () => boolean, options: WaitOptions): Promise<void>;
   /** Descriptions of the waits that are pending now. */
   readonly waits: readonly string[];
+  /** How long the oldest wait of `seen` and `deletionSeen` has lasted; 0: there is none. */
+  readonly unseenMs: number;
   /** Numbers of stored items, for metrics and for tests that nothing else is stored. */
   readonly sizes: {
     readonly objects: number;
@@ -99,6 +101,8 @@ export function createCache<T extends KubeObject>(options: CacheOptions<T>): Wri
 interface Waiter {
   readonly holds: () => boolean;
   readonly what: string;
+  /** When a wait for the result of a write has begun; absent: it is for something else. */
+  readonly writtenAtMs?: number;
   readonly resolve: () => void;
   readonly reject: (reason: unknown) => void;
 }
@@ -134,6 +138,12 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
 
   get waits(): readonly string[] {
     return [...this.#waiters.values()].flatMap((waiters) => [...waiters].map((waiter) => waiter.what));
+  }
+
+  get unseenMs(): number {
+    const waiters = [...this.#waiters.values()].flatMap((each) => [...each]);
+    const now = performance.now();
+    return Math.max(0, ...waiters.map(({ writtenAtMs = now }) => now - writtenAtMs));
   }
 
   get sizes(): Cache<T>['sizes'] {
@@ -175,7 +185,8 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
     const holds = () =>
       history !== this.#history ||
       (this.#reached !== undefined && compareVersions(this.#reached, resourceVersion) >= 0);
-    return this.#wait(holds, { uid: anyVersion, what: `version ${resourceVersion} of ${uid} is seen`, signal });
+    const what = `version ${resourceVersion} of ${uid} is seen`;
+    return this.#wait(holds, { uid: anyVersion, what, signal }, performance.now());
   }
 
   deletionSeen(uid: string, signal: AbortSignal): Promise<void> {
@@ -183,7 +194,7 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
       const held = this.#byUid.get(uid);
       return this.#reached !== undefined && (held === undefined || held.metadata.deletionTimestamp !== undefined);
     };
-    return this.#wait(holds, { uid, what: `the deletion of ${uid} is seen`, signal });
+    return this.#wait(holds, { uid, what: `the deletion of ${uid} is seen`, signal }, performance.now());
   }
 
   until(predicate: () => boolean, options: WaitOptions): Promise<void> {
@@ -277,7 +288,7 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
     this.#wake(anyChange);
   }
 
-  #wait(holds: () => boolean, { uid = anyChange, what, signal }: WaitOptions): Promise<void> {
+  #wait(holds: () => boolean, { uid = anyChange, what, signal }: WaitOptions, writtenAtMs?: number): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#closed) return reject(this.#closed);
       if (signal.aborted) return reject(givenUp(signal, what));
@@ -293,6 +304,7 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
       const waiter: Waiter = {
         holds,
         what,
+        ...(writtenAtMs !== undefined && { writtenAtMs }),
         resolve: () => {
           leave();
           resolve();

@@ -46,6 +46,8 @@ export interface WatcherDependencies {
   readonly controllers?: readonly ControllerOf[];
   /** How long a leader that can do nothing keeps the lease; 5 minutes when absent. */
   readonly uselessAfterSeconds?: number;
+  /** After how long without its own writes a cache is filled again; 1 minute when absent. */
+  readonly unseenAfterSeconds?: number;
 }
 
 /** How many keys of one queue are processed at the same time; a pass makes a few calls at most. */
@@ -57,11 +59,15 @@ const fillPatienceMs = 60_000;
 /** The default of how long a leader that can do nothing keeps the lease. */
 const uselessAfterSeconds = 300;
 
+/** The default of how long caches may lack own writes: a pass waits for these, and its object with it. */
+const unseenAfterSeconds = 60;
+
 /** A watched resource: one reflector, for all controllers that use it. */
 interface Followed {
   readonly plural: string;
   readonly cache: WritableCache<KubeObject>;
   readonly reflector: Filler;
+  isListedAgain: boolean;
 }
 
 /** A controller and the resources that it needs. */
@@ -140,8 +146,10 @@ export class Watcher {
     const skipped = [...this.#followed.values()].flatMap(({ plural, reflector }) =>
       reflector.tooLarge.length === 0 ? [] : `${plural} ${reflector.tooLarge.slice(0, 5).join(', ')}`,
     );
+    const behind = this.#behind;
     const parts = [
       ...(unfilled.length > 0 ? [`cannot list ${troubles(unfilled)}`] : []),
+      ...(behind.length > 0 ? [`own writes are not seen: ${troubles(behind)}`] : []),
       ...(skipped.length > 0 ? [`too large to be read: ${skipped.join('; ')}`] : []),
     ];
     return parts.length === 0 ? undefined : parts.join('; ');
@@ -187,6 +195,12 @@ export class Watcher {
 
   get #unfilled(): readonly Followed[] {
     return [...this.#followed.values()].filter(({ reflector }) => !reflector.isSynced);
+  }
+
+  /** What lacks own writes although these were made long ago: its watch may be silent. */
+  get #behind(): readonly Followed[] {
+    const { unseenAfterSeconds: seconds = unseenAfterSeconds } = this.#deps;
+    return [...this.#followed.values()].filter(({ cache }) => cache.unseenMs > seconds * 1000);
   }
 
   get #working(): readonly Part[] {
@@ -281,6 +295,7 @@ export class Watcher {
    * lease up: another one may have a working connection to the API server.
    */
   #judgeItself(begunAtMs: number): void {
+    this.#listAgain();
     const { log, leader, uselessAfterSeconds: seconds = uselessAfterSeconds } = this.#deps;
     const unfilled = this.#unfilled;
     if (unfilled.length > 0) {
@@ -292,6 +307,21 @@ export class Watcher {
     const isUseless = !canWork || heardMsAgo > seconds * 1000;
     if (!isUseless || performance.now() - begunAtMs < seconds * 1000) return;
     void leader.resign?.(`it could not list or watch any resource for ${seconds} s`);
+  }
+
+  /** Objects whose own writes are not seen wait for them: a list shows them also where a watch stays silent. */
+  #listAgain(): void {
+    for (const followed of this.#behind) {
+      const { plural, cache, reflector } = followed;
+      const [unseenSeconds, waits] = [Math.round(cache.unseenMs / 1000), cache.waits.slice(0, 10)];
+      this.#deps.log.warn({ resource: plural, unseenSeconds, waits }, 'Own writes are not seen: listing again');
+      if (followed.isListedAgain) continue;
+      followed.isListedAgain = true;
+      const done = () => {
+        followed.isListedAgain = false;
+      };
+      reflector.relist().then(done, done);
+    }
   }
 
   /** Finds what Temporal has lost: operations that were ended manually, or all of them with its database. */
@@ -378,7 +408,7 @@ export class Watcher {
       ...(trim && { trim }),
     });
     metrics.trackReflector(resource.plural, reflector);
-    const followed = { plural: resource.plural, cache, reflector };
+    const followed = { plural: resource.plural, cache, reflector, isListedAgain: false };
     this.#followed.set(key, followed);
     return followed;
   }

@@ -161,6 +161,49 @@ describe('the watcher', () => {
     await waitFor('the end of the term', async () => (await stuckNow()).length === 0);
   });
 
+  it('lists again what does not show own writes, though its watch is silent, and says so', async () => {
+    const lines: { msg: string; resource?: string; waits?: readonly string[] }[] = [];
+    const seen: string[] = [];
+    const { server, watcher } = await watcherOf(
+      [
+        (context) => {
+          const cache = context.cache(apples);
+          const passes = context.queue('apples', async (uid) => {
+            const ref = { namespace: '', name: 'a' };
+            const patched = await context.kube.patch(apples, ref, 'merge', { metadata: { labels: { own: 'write' } } });
+            server.fault = () => refusal(503, 'ServiceUnavailable', 'busy');
+            await cache.seen(uid, patched.metadata.resourceVersion, new AbortController().signal);
+            seen.push(String(cache.byUid(uid)?.metadata.labels?.own));
+            return undefined;
+          });
+          return {
+            wantAll() {
+              for (const { metadata } of cache.all()) passes.add(metadata.uid);
+            },
+          };
+        },
+      ],
+      {
+        unseenAfterSeconds: 0.1,
+        log: pino({ level: 'warn' }, { write: (line: string) => void lines.push(JSON.parse(line)) }),
+      },
+    );
+    server.put(pathOf(apples), { metadata: { name: 'a', uid: 'apple' } });
+    const silence: FakeApiServer['fault'] = ({ query }) => (query.has('watch') ? { kind: 'stall' } : undefined);
+    server.fault = silence;
+    watcher.start();
+    await waitFor('the caveat', () => watcher.caveat?.startsWith('own writes are not seen: apples'));
+    expect(seen).toEqual([]);
+    server.fault = silence;
+    await waitFor('the write to be seen', () => seen.length > 0);
+    expect(seen[0]).toBe('write');
+    const told = lines.find(({ msg }) => msg === 'Own writes are not seen: listing again');
+    expect(told).toMatchObject({
+      resource: 'apples',
+      waits: [expect.stringMatching(/^version \d+ of apple is seen$/)],
+    });
+  });
+
   it('M3: gives up the lease while it can list nothing, even with a controller that needs nothing', async () => {
     const { server, watcher } = await watcherOf([
       controllerOf(apples, async () => undefined),
