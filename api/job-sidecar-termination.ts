@@ -7,7 +7,7 @@
 //   condition SidecarTerminated with the phase of the pod,
 //   annotations windlass.io/sidecar-termination and windlass.io/sidecars-left-behind
 //                                                               the workflow, by the cluster worker; in the first
-//                                                               annotation EngineSilent, EngineStuck: the watcher
+//                                                               annotation those of the engine: the watcher
 //   annotation windlass.io/command                              the user; the watcher removes it
 
 import { isJsonList, isJsonObject } from './base/json.ts';
@@ -221,6 +221,7 @@ export function missingMarkEvent({ reason, blockedBy }: WaitingFor): EventText |
 /** Reasons of `waitingFor`, with what a person can do. */
 export const terminationWaits = {
   EngineSilent: 'Bring Temporal back; the sidecars are then terminated automatically',
+  EngineNoWorkers: 'Bring the cluster workers back; the sidecars are then terminated automatically',
   EngineStuck: 'Terminate its workflow; the next run then terminates the sidecars',
   Paused: 'Signal resume, or abort',
   NodeMissing: 'Bring the node back, or delete the pod',

@@ -34,6 +34,8 @@ export interface Poller {
   /** Empty: unknown. */
   readonly build: string;
   readonly isVersioned: boolean;
+  /** When its last poll began, by Temporal's clock. */
+  readonly atMs: number;
 }
 
 /** An open run of an operation. */
@@ -116,11 +118,11 @@ const looksUntilGone = 4;
 export function nextVersionSteps(seen: SeenVersions): VersionSteps {
   const left = runsLeft(seen);
   const nothing: VersionSteps = { left, setCurrent: false, wake: [], terminate: [], remove: [] };
-  const { own, manages, deployment, silentLooks } = seen;
+  const { own, deployment, silentLooks } = seen;
   if (deployment.kind === 'unsupported') return { ...nothing, ...stepsWithoutVersions(seen, left) };
 
   const isPolled = seen.pollers.some(({ build, isVersioned }) => isVersioned && build === own);
-  const mayChange = manages && deployment.kind === 'found' && deployment.managedBy === undefined;
+  const mayChange = mayChangeVersions(seen);
   if (currentBuild(deployment) !== own) {
     if (mayChange && isPolled) return { ...nothing, setCurrent: true };
     return { ...nothing, wake: left.draining, waitsFor: whyNotCurrent(seen, isPolled) };
@@ -141,8 +143,16 @@ export function nextVersionSteps(seen: SeenVersions): VersionSteps {
       })),
       ...left.unversioned.map((run) => ({ run, reason: `${begunBy(run)} without worker versions: ${begunAnew(own)}` })),
     ],
-    remove: mayChange ? deployment.idle.filter((build) => !used.has(build) && isGone(build)) : [],
+    remove:
+      mayChange && deployment.kind === 'found'
+        ? deployment.idle.filter((build) => !used.has(build) && isGone(build))
+        : [],
   };
+}
+
+/** Whether this watcher may set the current version. */
+export function mayChangeVersions({ manages, deployment }: Pick<SeenVersions, 'manages' | 'deployment'>): boolean {
+  return manages && deployment.kind === 'found' && deployment.managedBy === undefined;
 }
 
 function runsLeft({ own, deployment, silentLooks, runs }: SeenVersions): RunsLeft {
@@ -167,11 +177,12 @@ function isFromBefore({ behavior, build, startedAtMs }: EngineRun, own: string, 
   return deployment.kind === 'found' && startedAtMs < (deployment.current?.sinceMs ?? 0);
 }
 
-function isPinned({ behavior }: EngineRun): boolean {
+export function isPinned({ behavior }: EngineRun): boolean {
   return behavior === 'Pinned';
 }
 
-function currentBuild(deployment: Deployment): string | undefined {
+/** The build of the current version, if there is one. */
+export function currentBuild(deployment: Deployment): string | undefined {
   return deployment.kind === 'found' ? deployment.current?.build : undefined;
 }
 
@@ -222,6 +233,8 @@ export interface EngineVersionsOptions {
   readonly manages: boolean;
   /** The workflow types that can be restarted now. */
   readonly types: () => readonly string[];
+  /** Is told what each look has found, and of each that has failed. */
+  readonly unserved: { note(seen: SeenVersions): void; unknown(): void };
   /** Starts a terminated operation again, if it is still wanted. */
   readonly restart: (workflowId: string) => void;
   readonly log: Logger;
@@ -306,10 +319,11 @@ async function passOver(
   memory: Memory,
   ended: AbortSignal,
 ): Promise<string | undefined> {
-  const { own, log } = options;
+  const { own, log, unserved } = options;
   try {
     const types = options.types();
     const seen = await look(options, memory, types);
+    unserved.note(seen);
     const steps = nextVersionSteps(seen);
     report(options, seen, steps);
     sayOnce(memory, 'waits', steps.waitsFor, (text) => log.info({ build: own }, `Worker versions: ${text}`));
@@ -325,6 +339,7 @@ async function passOver(
     return isSettled ? undefined : `${types.length} ${steps.setCurrent} ${steps.waitsFor} ${runs}`;
   } catch (error) {
     if (ended.aborted) return undefined;
+    unserved.unknown();
     const text = error instanceof Error ? error.message : String(error);
     sayOnce(memory, 'error', text, () => log.warn({ err: error }, 'Cannot reconcile the versions of the workers'));
     return text;
@@ -356,7 +371,7 @@ async function look(
   const runs = [...new Map([...pinned, ...others].map((run) => [run.runId, run])).values()];
 
   const idle = deployment.kind === 'found' ? deployment.idle.slice(0, mostIdle) : [];
-  const builds = new Set([own, ...idle, ...pinned.map(({ build }) => build)]);
+  const builds = new Set([own, currentBuild(deployment) ?? own, ...idle, ...pinned.map(({ build }) => build)]);
   const pollers = await versions.pollers(isSupported ? [...builds] : []);
   countSilence(memory.silentLooks, builds, pollers);
   return { own, manages, deployment, pollers, silentLooks: memory.silentLooks, runs };

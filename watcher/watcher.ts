@@ -25,6 +25,7 @@ import type { WorkFleets } from './fleet/work.ts';
 import { Starter } from './starter.ts';
 import { StuckRuns } from './stuck-runs.ts';
 import { trimOf } from './trim.ts';
+import { UnservedRuns } from './unserved-runs.ts';
 
 export interface WatcherDependencies {
   readonly kube: KubeClient;
@@ -86,6 +87,7 @@ export class Watcher {
   readonly #followed = new Map<string, Followed>();
   readonly #starter: Starter;
   readonly #stuckRuns: StuckRuns;
+  readonly #unserved: UnservedRuns;
   readonly #queues: KeyedQueue[] = [];
   readonly #parts: readonly Part[];
   #term: Term | undefined;
@@ -103,7 +105,7 @@ export class Watcher {
       client,
       mayStart: () => this.isLeading,
       silentAfterMs: config.engineSilentSeconds * 1000,
-      stuck: (workflowId, shown) => this.#stuckRuns.trouble(workflowId, shown),
+      stuck: (workflowId, shown) => this.#unserved.trouble(workflowId) ?? this.#stuckRuns.trouble(workflowId, shown),
       onError: (operationId, error, retryInMs) =>
         log.warn({ operationId, err: error, retryInMs }, 'Cannot start or signal an operation'),
       onSilence: (silent) => {
@@ -117,6 +119,10 @@ export class Watcher {
       patienceMs: config.engineStuckSeconds * 1000,
       mayAct: () => this.isLeading,
       beginAnew: (run) => this.#starter.beginAnew(run),
+      onChange: () => this.#wantAll(),
+    });
+    this.#unserved = new UnservedRuns({
+      ...{ temporalNamespace: config.temporal.namespace, patienceMs: config.engineSilentSeconds * 1000, log },
       onChange: () => this.#wantAll(),
     });
     metrics.trackQueue('starts', () => this.#starter.depth);
@@ -227,6 +233,7 @@ export class Watcher {
         for (const kind of this.#kinds()) metrics.reportOperations(kind, [], Date.now()); // whoever leads now reports
         this.#starter.reset();
         this.#stuckRuns.reset();
+        this.#unserved.reset();
         log.info('No longer leading');
       }
     } catch (error) {
@@ -273,7 +280,8 @@ export class Watcher {
     const restart = (workflowId: string) => this.#starter.startAgain(workflowId);
     const manages = config.manageWorkerDeployment;
     const times = versionTimes(config.fullPassSeconds);
-    await keepVersions({ versions, own: build, manages, types, restart, log, metrics, times }, ended);
+    const unserved = this.#unserved;
+    await keepVersions({ versions, own: build, manages, types, unserved, restart, log, metrics, times }, ended);
   }
 
   async #lead(signal: AbortSignal): Promise<void> {

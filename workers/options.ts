@@ -265,7 +265,7 @@ export const options = {
     'engine-silent-after',
     durationSeconds,
     '60s',
-    'Objects report EngineSilent after Temporal has not answered for this long',
+    'Objects report EngineSilent or EngineNoWorkers after Temporal has not answered, or no worker has polled, for this long',
     leading,
   ),
   manageWorkerDeployment: option(

@@ -14,7 +14,7 @@
 //   status.containerRecreateStates               the workflow
 //   status.containerStatusSnapshot               the workflow
 //   status.conditions                            the workflow
-//   status.waitingFor                            the workflow while it runs; Queued, EngineSilent, EngineStuck: the watcher
+//   status.waitingFor                            the workflow while it runs; Queued and those of the engine: the watcher
 //   status.observedGeneration                    the workflow, last
 //
 // The workflow writes through the cluster worker. The daemon writes no field of a request: it reports verdicts to the

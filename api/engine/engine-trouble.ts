@@ -1,8 +1,10 @@
 // Why Temporal does not continue an operation. The operation cannot report it itself, so the watcher does, in
 // `waitingFor` of the operation's object.
 
+import { queues } from './operations.ts';
+
 /** Reasons of `waitingFor` that every kind with operations has, and that only the watcher writes. */
-export const engineReasons = ['EngineSilent', 'EngineStuck'] as const;
+export const engineReasons = ['EngineSilent', 'EngineNoWorkers', 'EngineStuck'] as const;
 export type EngineReason = (typeof engineReasons)[number];
 
 /** Why Temporal does not continue one operation. */
@@ -16,6 +18,21 @@ export interface EngineTrouble {
 
 /** Temporal has not answered for a while. */
 export const engineSilent: EngineTrouble = { reason: 'EngineSilent', blockedBy: ['temporal'] };
+
+/** No cluster worker takes the workflow tasks of an operation. */
+export function engineNoWorkers({
+  temporalNamespace,
+  build,
+}: {
+  readonly temporalNamespace: string;
+  /** The build of the version that the operation needs. */
+  readonly build: string;
+}): EngineTrouble {
+  const flags = `--namespace ${temporalNamespace} --task-queue ${queues.cluster}`;
+  const who = `none of build ${build} polls queue "${queues.cluster}" of Temporal namespace "${temporalNamespace}"`;
+  const unblock = `Bring the cluster workers back (Deployment windlass-worker, or who runs role worker): ${who}; temporal task-queue describe ${flags} shows who does`;
+  return { reason: 'EngineNoWorkers', blockedBy: [`taskqueue/${queues.cluster}`], unblock };
+}
 
 /** The workflow task of an operation fails repeatedly. */
 export function engineStuck({

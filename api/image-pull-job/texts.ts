@@ -29,6 +29,7 @@ export const pullJobWaits = {
     'Nothing to do: a node gets its NodeImage when it has been ready for a while (--nodeimage-creation-delay, 30 s)',
   NoNodes: 'Nothing to do: no node matches yet; a job of type Never continues when one does',
   EngineSilent: 'Bring Temporal back; the job then continues automatically',
+  EngineNoWorkers: 'Bring the cluster workers back; the job then continues automatically',
   EngineStuck: 'Look at what these NodeImages wait for; the job continues when they do',
   JobRefused: 'Fix the spec: the API server rejects a job for one of the images',
   TooLarge: 'Make the field smaller; the job is then passed on to the nodes',

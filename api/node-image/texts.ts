@@ -22,6 +22,7 @@ export const pullWaits = {
   Denied: 'Grant the missing permission or quota: it is retried automatically, or at once after the signal retry',
   Parked: 'Fix the rejected object or what rejects it: it is retried automatically, or at once after the signal retry',
   EngineSilent: 'Bring Temporal back; the pull then continues automatically',
+  EngineNoWorkers: 'Bring the cluster workers back; the pull then continues automatically',
   EngineStuck: 'Terminate its workflow; the pull then continues automatically',
 } as const;
 export type PullWaitReason = keyof typeof pullWaits;

@@ -4,7 +4,7 @@
 //
 //   metadata.labels             the watcher: those of the Node
 //   spec.images                 the watcher, for jobs; and people
-//   status                      the workflow `pullImages`, through the cluster worker; EngineSilent, EngineStuck: the watcher
+//   status                      the workflow `pullImages`, through the cluster worker; those of the engine: the watcher
 //   progress and fetched of a   the daemon of the node, at intervals: no decision depends on them, and they would fill up
 //   tag while it is pulled      the history of the workflow
 

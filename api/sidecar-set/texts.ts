@@ -25,6 +25,7 @@ export const sidecarSetWaits = {
   Aborted: 'Change the images, or signal resume or retry',
   PausedByOperator: 'Signal resume, or abort',
   EngineSilent: 'Bring Temporal back; the roll-out then continues automatically',
+  EngineNoWorkers: 'Bring the cluster workers back; the roll-out then continues automatically',
   EngineStuck: 'Terminate its workflow; the roll-out then continues automatically',
   CannotUpdate: 'Fix what refuses the change of these pods, or signal skip',
   ImageNotReady:

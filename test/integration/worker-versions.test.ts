@@ -198,6 +198,7 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
           own: release.build,
           manages: true,
           types: () => workflowTypes,
+          unserved: { note: () => undefined, unknown: () => undefined },
           restart: (workflowId) => starter.startAgain(workflowId),
           log: pino({ level: 'silent' }),
           metrics: createMetrics('watcher'),

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { cloneSetWaits } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
-import { engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
+import { engineNoWorkers, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
 import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { formatState, type InPlaceState } from '../../api/in-place/state.ts';
@@ -133,6 +133,18 @@ describe('what a CloneSet waits for', () => {
       'BudgetSpent',
       'NotReady',
     ]);
+  });
+
+  it('EngineNoWorkers: names the queue, for a roll-out that is about to go on', () => {
+    const engine = engineNoWorkers({ temporalNamespace: 'shop', build: 'abc' });
+    const found = wait({ pods: pods('o', 5), more: { engine } });
+    expect(found).toMatchObject({
+      reason: 'EngineNoWorkers',
+      blockedBy: ['taskqueue/cluster'],
+      unblock: engine.unblock,
+    });
+    expect(reasons({ pods: fresh(5), more: { engine } })).toEqual([]);
+    expect(reasons({ pods: pods('o', 5), permit: permit(), more: { engine } })).not.toContain('EngineNoWorkers');
   });
 
   it('EngineStuck: names the workflow and the command that helps, for a roll-out that is about to go on', () => {

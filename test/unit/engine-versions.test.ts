@@ -28,8 +28,8 @@ function deployment(build?: string, more: Partial<FoundDeployment> = {}): FoundD
 }
 
 const unsupported: Deployment = { kind: 'unsupported', why: 'disabled' };
-const versioned = (build: string): Poller => ({ build, isVersioned: true });
-const unversioned = (build: string): Poller => ({ build, isVersioned: false });
+const versioned = (build: string): Poller => ({ build, isVersioned: true, atMs: 1 });
+const unversioned = (build: string): Poller => ({ build, isVersioned: false, atMs: 1 });
 
 let runs = 0;
 function run(overrides: Partial<EngineRun> = {}): EngineRun {
@@ -206,6 +206,7 @@ function leading(versions: WorkerVersions, overrides: Partial<EngineVersionsOpti
       own,
       manages: true,
       types: () => ['restartContainers'],
+      unserved: { note: () => undefined, unknown: () => undefined },
       restart: (workflowId) => restarted.push(workflowId),
       log: pino({ level: 'info' }, { write: (line: string) => lines.push(String(JSON.parse(line).msg)) }),
       metrics,

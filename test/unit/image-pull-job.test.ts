@@ -4,7 +4,7 @@ import { familiarImage, referenceOf } from '../../api/core/familiar-image.ts';
 import { causeOf, messageOf } from '../../api/core/field-error.ts';
 import type { Node } from '../../api/core/node.ts';
 import type { Pod } from '../../api/core/pod.ts';
-import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
+import { type EngineTrouble, engineNoWorkers, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
 import { defaultListPullJob, defaultPullJob } from '../../api/image-pull-job/defaults.ts';
 import { pullJobCondition } from '../../api/image-pull-job/texts.ts';
 import {
@@ -676,6 +676,10 @@ describe('the status of a job', () => {
   it('says what holds it up: no parallelism, a silent engine, silent nodes', () => {
     expect(report(pullJob({ parallelism: 0 }), nodesAs('unasked')).status.waitingFor?.reason).toBe('NoParallelism');
     expect(report(pullJob(), nodesAs('active'), bornMs, engineSilent).status.waitingFor?.reason).toBe('EngineSilent');
+    const engine = engineNoWorkers({ temporalNamespace: 'default', build: 'abc' });
+    const own = { reason: 'EngineNoWorkers', blockedBy: ['taskqueue/cluster'] };
+    for (const nodes of [nodesAs('active'), nodesAs('unasked')])
+      expect(report(pullJob(), nodes, bornMs, engine).status.waitingFor).toMatchObject(own);
     const never = pullJob({ completionPolicy: { type: 'Never' } });
     expect(report(never, [], bornMs, engineSilent).status.waitingFor?.reason).toBe('NoNodes');
     const waitingFor = { reason: 'NodeSilent', blockedBy: [], blockedCount: 0, since: bornAt, unblock: '' };

@@ -287,7 +287,7 @@ describe('the watcher', () => {
     const { watcher, term, terms } = await watcherOf([controllerOf(apples, async () => undefined)], {
       versions: {
         describe: async () => ({ kind: 'found', conflictToken: new Uint8Array(), idle: [] }),
-        pollers: async () => [{ build: 'test', isVersioned: true }],
+        pollers: async () => [{ build: 'test', isVersioned: true, atMs: 1 }],
         setCurrent: async (build) => void made.push(build),
         ...{ runs: async () => [], runsPinnedElsewhere: async () => [] },
         ...{ remove: async () => undefined, wake: async () => undefined, terminate: async () => undefined },

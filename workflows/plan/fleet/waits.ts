@@ -66,6 +66,7 @@ export const stopped: readonly Rule<FleetSituation>[] = [
   aborted,
   pausedByOperator,
   engineSilent,
+  engineNoWorkers,
   engineStuck,
   cannotCreate,
   cannotDelete,
@@ -156,6 +157,10 @@ export function skipped({ scene, update }: FleetSituation): Wait | undefined {
 
 export function engineSilent(situation: FleetSituation): Wait | undefined {
   return engineTrouble(situation, 'EngineSilent');
+}
+
+export function engineNoWorkers(situation: FleetSituation): Wait | undefined {
+  return engineTrouble(situation, 'EngineNoWorkers');
 }
 
 export function engineStuck(situation: FleetSituation): Wait | undefined {

@@ -301,7 +301,7 @@ function waitOf(job: ImagePullJob, nodes: readonly NodeStanding[], context: JobC
   const { engine } = context;
   // commands need the operation of the job, pulls do not: while it is stuck no command has an effect, whether or not
   // nodes are active
-  if (engine && (active.length > 0 || engine.reason === 'EngineStuck')) {
+  if (engine && (active.length > 0 || engine.reason !== 'EngineSilent')) {
     return pullJobWait(engine.reason, { ...engine, since });
   }
   const everyActive = (reason: PullWaitReason) =>

@@ -24,6 +24,7 @@ export const sidecarSetRules: readonly Rule<SidecarSetSituation>[] = [
   aborted,
   pausedByOperator,
   engineSilent,
+  engineNoWorkers,
   engineStuck,
   cannotUpdate,
   imageNotReady,
@@ -68,6 +69,10 @@ function pausedByOperator({ scene, update }: SidecarSetSituation): Wait | undefi
 
 function engineSilent(situation: SidecarSetSituation): Wait | undefined {
   return engineTrouble(situation, 'EngineSilent');
+}
+
+function engineNoWorkers(situation: SidecarSetSituation): Wait | undefined {
+  return engineTrouble(situation, 'EngineNoWorkers');
 }
 
 function engineStuck(situation: SidecarSetSituation): Wait | undefined {

@@ -1,0 +1,103 @@
+/**
+ * Runs whose workflow tasks no worker takes. Temporal answers and keeps the tasks until somebody does, so their objects
+ * would wait without a reason. Which workers poll is known from each look of `engine-versions.ts`: a run needs one of the
+ * version that it is pinned to, any other run one of the current version.
+ */
+import { type EngineTrouble, engineNoWorkers } from '../api/engine/engine-trouble.ts';
+import type { Logger } from '../workers/log.ts';
+import { currentBuild, isPinned, mayChangeVersions, type Poller, type SeenVersions } from './engine-versions.ts';
+
+export interface UnservedRunsOptions {
+  readonly temporalNamespace: string;
+  /** How long no worker may poll before objects report it. */
+  readonly patienceMs: number;
+  /** Called when the troubles that objects have to report have changed. */
+  readonly onChange: () => void;
+  readonly log: Logger;
+  /** A monotonic clock. Absent: that of this process. */
+  readonly nowMs?: () => number;
+}
+
+/** A poll lasts a minute. Temporal lists workers that have ended for five more, so a poll that stays the last one is over. */
+const pollEndsMs = 90_000;
+
+/** The build of runs that are not pinned to another version than the current one. */
+const wherever = '';
+
+export class UnservedRuns {
+  readonly #options: UnservedRunsOptions;
+  /** By build: its last poll by Temporal's clock, and since when that has been known by ours. */
+  readonly #polls = new Map<string, { readonly atMs: number; readonly sinceMs: number }>();
+  /** By workflow ID: the build of runs that are pinned elsewhere. */
+  #pinned: ReadonlyMap<string, string> = new Map();
+  /** The builds without workers. */
+  #unserved: ReadonlySet<string> = new Set();
+  #wanted = '';
+
+  constructor(options: UnservedRunsOptions) {
+    this.#options = options;
+  }
+
+  /** Why no worker continues the operation; undefined when one does, as far as is known. */
+  trouble(workflowId: string): EngineTrouble | undefined {
+    const build = this.#pinned.get(workflowId) ?? wherever;
+    if (!this.#unserved.has(build)) return undefined;
+    const { temporalNamespace } = this.#options;
+    return engineNoWorkers({ temporalNamespace, build: build === wherever ? this.#wanted : build });
+  }
+
+  /** Takes in what a look has found. */
+  note(seen: Pick<SeenVersions, 'own' | 'manages' | 'deployment' | 'pollers' | 'runs'>): void {
+    const { own, deployment, pollers, runs } = seen;
+    const current = currentBuild(deployment);
+    this.#wanted = current ?? own;
+    const elsewhere = runs.filter((run) => isPinned(run) && run.build !== this.#wanted);
+    this.#pinned = new Map(elsewhere.map(({ workflowId, build }) => [workflowId, build]));
+    const taking = (build: string) => (poller: Poller) =>
+      build === wherever ? takesWherever(seen, poller) : poller.isVersioned && poller.build === build;
+    const builds = new Set([wherever, ...this.#pinned.values()]);
+    for (const build of this.#polls.keys()) if (!builds.has(build)) this.#polls.delete(build);
+    const unserved = [...builds].filter((build) => this.#isUnserved(build, pollers.filter(taking(build))));
+    this.#tell(new Set(unserved));
+  }
+
+  /** A look has failed: who polls is not known, and the patience begins again. */
+  unknown(): void {
+    this.#polls.clear();
+  }
+
+  /** Forgets everything: another watcher may lead from now on. */
+  reset(): void {
+    this.#polls.clear();
+    this.#pinned = new Map();
+    this.#unserved = new Set();
+  }
+
+  #isUnserved(build: string, pollers: readonly Poller[]): boolean {
+    const { nowMs = () => performance.now(), patienceMs } = this.#options;
+    const atMs = Math.max(Number.NEGATIVE_INFINITY, ...pollers.map((poller) => poller.atMs));
+    const known = this.#polls.get(build);
+    if (known === undefined || atMs > known.atMs) this.#polls.set(build, { atMs, sinceMs: nowMs() });
+    const { sinceMs } = this.#polls.get(build) ?? { sinceMs: nowMs() };
+    return nowMs() - sinceMs >= (pollers.length === 0 ? patienceMs : Math.max(patienceMs, pollEndsMs));
+  }
+
+  #tell(unserved: ReadonlySet<string>): void {
+    const { log, onChange } = this.#options;
+    const before = this.#unserved;
+    this.#unserved = unserved;
+    if (unserved.size === before.size && [...unserved].every((build) => before.has(build))) return;
+    const builds = [...unserved].map((build) => (build === wherever ? this.#wanted : build));
+    if (unserved.size > 0) log.warn({ builds }, 'No worker takes workflow tasks: operations do not continue');
+    else log.info('Workers take workflow tasks again');
+    onChange();
+  }
+}
+
+/** Whether the worker takes runs that are not pinned elsewhere, or will as soon as its version is current. */
+function takesWherever(seen: Pick<SeenVersions, 'own' | 'manages' | 'deployment'>, poller: Poller): boolean {
+  const current = currentBuild(seen.deployment);
+  if (current !== undefined) return poller.isVersioned && poller.build === current;
+  const isNext = poller.build === seen.own && mayChangeVersions(seen);
+  return !poller.isVersioned || isNext;
+}
