@@ -7,7 +7,7 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
 import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
-import { noAnswer } from '../../kube/failures.ts';
+import { KubeError, noAnswer } from '../../kube/failures.ts';
 import type { Controller, ControllerContext } from '../../watcher/controller.ts';
 import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
 import { SidecarSetFleet } from '../../watcher/kinds/sidecar-set/fleet.ts';
@@ -212,6 +212,32 @@ describe('the controller of SidecarSets', () => {
     await run(cluster);
     await waitFor('the status', () => statusIn(cluster)?.collisionCount === 1);
     expect(statusIn(cluster)?.latestRevision).not.toBe(name);
+  });
+
+  it('writes each SidecarSet once a term as it is, so that it is stored in the present version', async () => {
+    const cluster = new MemoryCluster();
+    cluster.put(sidecarSets, sidecarSet('log:1'));
+    let refusals = 1;
+    const asItIs: string[] = [];
+    const meet = ({ verb, name, body }: SeenCall) => {
+      if (verb !== 'patch' || JSON.stringify(body) !== '{"metadata":{"uid":"set-uid"}}') return;
+      asItIs.push(name);
+      if (refusals-- > 0) throw noAnswer(verb, 'connection reset');
+    };
+    const { controller, warnings } = await run(cluster, { meet });
+    await waitFor('the second attempt', () => asItIs.length === 2);
+    controller.wantAll();
+    await waitFor('the status', () => statusIn(cluster) !== undefined);
+    expect([asItIs, warnings]).toEqual([['logs', 'logs'], []]);
+
+    const refused = await run(cluster, {
+      meet({ verb, body }) {
+        const isAsItIs = verb === 'patch' && JSON.stringify(body) === '{"metadata":{"uid":"set-uid"}}';
+        if (isAsItIs) throw new KubeError({ status: 403, message: 'denied by a policy' });
+      },
+    });
+    await waitFor('the warning', () => refused.warnings.length > 0);
+    expect(refused.warnings[0]).toContain('Cannot store a SidecarSet in the present version');
   });
 
   it('after writes without an answer reads these pods until it has seen each, or that it is gone', async () => {

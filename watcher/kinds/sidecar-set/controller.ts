@@ -11,6 +11,7 @@ import { isWhollyConsistent, listedSets } from '../../../workflows/plan/sidecar-
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { ownerIn } from '../../fleet/owned.ts';
 import { SidecarSetFleet } from './fleet.ts';
+import { storingSidecarSets } from './stored-version.ts';
 
 /** A change of what the kubelet reports of images is counted after this time (SCS-130a). */
 const consistencyDelayMs = 5_000;
@@ -20,6 +21,7 @@ export function sidecarSetController(context: ControllerContext): Controller {
   const { isLeading } = context;
   const fleet = new SidecarSetFleet(context);
   const { sets, rollOuts } = fleet;
+  const storeAll = storingSidecarSets(context, sets);
   let isFirst = true;
 
   sets.onChange(({ before, after }) => {
@@ -67,6 +69,7 @@ export function sidecarSetController(context: ControllerContext): Controller {
       fleet.begin(term);
     },
     wantAll() {
+      if (isFirst) storeAll();
       for (const { metadata, status, spec } of sets.all()) {
         // The counts of type NotUpdate stay what they were when its last pod was created (SCS-131, SCS-131a).
         const isBehind = status?.observedGeneration !== metadata.generation;
