@@ -32,16 +32,28 @@ export class UnservedRuns {
   #pinned: ReadonlyMap<string, string> = new Map();
   /** The builds without workers. */
   #unserved: ReadonlySet<string> = new Set();
+  /** By workflow ID: operations whose objects have reported it since somebody had no worker. */
+  readonly #shown = new Set<string>();
   #wanted = '';
 
   constructor(options: UnservedRunsOptions) {
     this.#options = options;
   }
 
-  /** Why no worker continues the operation; undefined when one does, as far as is known. */
-  trouble(workflowId: string): EngineTrouble | undefined {
+  /**
+   * Why no worker continues the operation; undefined when one does, as far as is known. `shown` is the reason in `waitingFor`
+   * of its object, or empty for none, where the operation itself writes that field: an operation that overwrites
+   * `EngineNoWorkers` has a worker, whatever the last look has found.
+   */
+  trouble(workflowId: string, shown?: string): EngineTrouble | undefined {
     const build = this.#pinned.get(workflowId) ?? wherever;
     if (!this.#unserved.has(build)) return undefined;
+    if (shown === 'EngineNoWorkers') this.#shown.add(workflowId);
+    else if (shown !== undefined && this.#shown.has(workflowId)) {
+      this.#polls.delete(build);
+      this.#tell(new Set([...this.#unserved].filter((other) => other !== build)));
+      return undefined;
+    }
     const { temporalNamespace } = this.#options;
     return engineNoWorkers({ temporalNamespace, build: build === wherever ? this.#wanted : build });
   }
@@ -71,6 +83,7 @@ export class UnservedRuns {
     this.#polls.clear();
     this.#pinned = new Map();
     this.#unserved = new Set();
+    this.#shown.clear();
   }
 
   #isUnserved(build: string, pollers: readonly Poller[]): boolean {
@@ -86,6 +99,7 @@ export class UnservedRuns {
     const { log, onChange } = this.#options;
     const before = this.#unserved;
     this.#unserved = unserved;
+    if (unserved.size === 0) this.#shown.clear();
     if (unserved.size === before.size && [...unserved].every((build) => before.has(build))) return;
     const builds = [...unserved].map((build) => (build === wherever ? this.#wanted : build));
     if (unserved.size > 0) log.warn({ builds }, 'No worker takes workflow tasks: operations do not continue');

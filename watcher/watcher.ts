@@ -105,7 +105,8 @@ export class Watcher {
       client,
       mayStart: () => this.isLeading,
       silentAfterMs: config.engineSilentSeconds * 1000,
-      stuck: (workflowId, shown) => this.#unserved.trouble(workflowId) ?? this.#stuckRuns.trouble(workflowId, shown),
+      stuck: (workflowId, shown) =>
+        this.#unserved.trouble(workflowId, shown) ?? this.#stuckRuns.trouble(workflowId, shown),
       onError: (operationId, error, retryInMs) =>
         log.warn({ operationId, err: error, retryInMs }, 'Cannot start or signal an operation'),
       onSilence: (silent) => {

@@ -40,19 +40,19 @@ describeAlone('requests while no cluster worker polls', () => {
     expect(waiting.status?.waitingFor?.unblock).toContain('(Deployment windlass-worker');
     expect(waiting.status?.waitingFor?.unblock).toContain('polls queue "cluster" of Temporal namespace "default"');
 
-    worker = await startWorker(windlass);
+    worker = await startWorker(windlass, { isMadeCurrent: false });
     const status = await request.ended();
     expect(outcomeOf(status)).toMatchObject({ type: 'Complete' });
     expect(status.waitingFor).toBeUndefined();
   });
 
   it('say so in the middle, and continue with what they waited for before', async () => {
-    worker ??= await startWorker(windlass);
+    worker ??= await startWorker(windlass, { isMadeCurrent: false });
     const { request, ready } = await inTheMiddle(windlass);
     await stopWorker();
     await request.waitsFor('EngineNoWorkers');
 
-    worker = await startWorker(windlass);
+    worker = await startWorker(windlass, { isMadeCurrent: false });
     await request.waitsFor('ContainerNotReady');
     ready();
     expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });

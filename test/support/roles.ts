@@ -93,7 +93,12 @@ export async function startWatcher(
 }
 
 /** Starts a cluster worker in this process. */
-export async function startWorker({ platform, client, connection }: RoleMeans): Promise<RunningRole> {
+export async function startWorker(
+  { platform, client, connection }: RoleMeans,
+  {
+    isMadeCurrent = true,
+  }: { /** False: the watcher alone makes its version current. */ readonly isMadeCurrent?: boolean } = {},
+): Promise<RunningRole> {
   const { config, kube, log } = await prepare('worker', platform, [`--temporal-address=${platform.temporalAddress}`]);
   const { namespace } = config.temporal;
   const signal = AbortSignal.timeout(300_000);
@@ -104,7 +109,7 @@ export async function startWorker({ platform, client, connection }: RoleMeans): 
     isVersioned: (await describeDeployment(client)).kind !== 'unsupported',
   });
   const running = worker.run();
-  await makeCurrent(client, await workflowBuildId()); // also when no watcher leads
+  if (isMadeCurrent) await makeCurrent(client, await workflowBuildId()); // also when no watcher leads
   return {
     async stop() {
       worker.shutdown();

@@ -101,6 +101,19 @@ describe('UnservedRuns', () => {
     expect([runs.trouble('roll-out/b')?.reason, runs.trouble('roll-out/c')]).toEqual(['EngineNoWorkers', undefined]);
   });
 
+  it('believes an operation that writes over it, until nobody has polled for another minute', () => {
+    const { runs, look, changes } = unservedRuns();
+    look(0, []);
+    look(1, []);
+    // the reason from before it was reported
+    expect(runs.trouble('roll-out/a', 'Stopping')?.reason).toBe('EngineNoWorkers');
+    expect(runs.trouble('roll-out/a', 'EngineNoWorkers')?.reason).toBe('EngineNoWorkers');
+    expect(runs.trouble('roll-out/b', '')?.reason).toBe('EngineNoWorkers');
+    expect([runs.trouble('roll-out/a', ''), runs.trouble('roll-out/b'), changes()]).toEqual([undefined, undefined, 2]);
+    expect([look(1.1, []), look(2, []), look(2.1, [])]).toEqual([undefined, undefined, 'EngineNoWorkers']);
+    expect(runs.trouble('roll-out/a', 'Stopping')?.reason).toBe('EngineNoWorkers');
+  });
+
   it('begins to count anew after a look that failed: workers that were cut off as well need a moment', () => {
     const { look, fail } = unservedRuns();
     look(0, [worker(own, 1)]);
