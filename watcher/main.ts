@@ -1,3 +1,4 @@
+import { claimNamespace } from '../workers/cluster-claim.ts';
 import { fleetWorker } from '../workers/fleet-worker.ts';
 import { beginProcess, serveParts } from '../workers/role-process.ts';
 import { installTemporalLogger, registerSearchAttributes, temporalClient } from '../workers/temporal.ts';
@@ -14,8 +15,9 @@ const prepare = async (signal: AbortSignal) =>
   registerSearchAttributes({ config: config.temporal, log, signal, client });
 const fleets = fleetWorker({ config: config.temporal, client, log, metrics });
 shutdown.add({ name: 'fleet worker', stop: fleets.stop });
+const claim = async () => claimNamespace({ client, kube: process.kube });
 const build = await workflowBuildId();
 const versions = workerVersions(client);
 await serveParts(process, [
-  startWatcher(process, { client, build, versions, prepareTemporal: prepare, workFleets: fleets.work }),
+  startWatcher(process, { client, build, versions, claim, prepareTemporal: prepare, workFleets: fleets.work }),
 ]);

@@ -12,7 +12,10 @@ export function startWatcher(
   {
     client,
     ...given
-  }: { readonly client: Client } & Pick<WatcherDependencies, 'build' | 'prepareTemporal' | 'workFleets' | 'versions'>,
+  }: { readonly client: Client } & Pick<
+    WatcherDependencies,
+    'build' | 'prepareTemporal' | 'workFleets' | 'versions' | 'claim'
+  >,
 ): StartedPart {
   const { enabled, namespace, id } = config.leaderElection;
   const candidate = new Leader({

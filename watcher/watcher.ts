@@ -8,9 +8,12 @@ import type { Client } from '@temporalio/client';
 import type { NodeHolder } from '../activities/fleet/nodes.ts';
 import type { PermitHolder } from '../activities/fleet/permit-holder.ts';
 import type { SwapHolder } from '../activities/fleet/swaps.ts';
+import { fnv1a } from '../api/base/fnv.ts';
 import { apiVersionOf, type KubeObject, type Resource } from '../api/core/meta.ts';
+import { eventComponent, installation, kubeResource } from '../api/core/well-known.ts';
 import { createCache, type IndexFunction, type WritableCache } from '../kube/cache.ts';
 import type { KubeClient } from '../kube/client.ts';
+import { tellEvent } from '../kube/events.ts';
 import { fenced, inTerm, NotLeading, termOfWork } from '../kube/fence.ts';
 import { KeyedQueue, type PassResult } from '../kube/keyed-queue.ts';
 import type { Leader, Term } from '../kube/leader.ts';
@@ -35,6 +38,11 @@ export interface WatcherDependencies {
   readonly leader: Pick<Leader, 'campaign'> & Partial<Pick<Leader, 'resign'>>;
   /** Ensures that Temporal has what starts need: the search attributes. Called in each full pass. */
   readonly prepareTemporal: (signal: AbortSignal) => Promise<void>;
+  /**
+   * Claims the Temporal namespace for this cluster; resolves with why it must not be used. Rejects when that is not known.
+   * Absent: it is ours.
+   */
+  readonly claim?: () => Promise<string | undefined>;
   /** Serves the calls of roll-outs from the beginning of a term to its end. */
   readonly workFleets: WorkFleets;
   /** The versions of the cluster worker; absent: they are not maintained. */
@@ -95,6 +103,8 @@ export class Watcher {
   /** Nothing has changed, and everything is looked at nevertheless. */
   #isFullPass = false;
   #isCatchingUp = false;
+  /** Why this watcher must not lead: Temporal's namespace belongs to another cluster. */
+  #foreign: string | undefined;
   #running: Promise<void> | undefined;
 
   constructor(deps: WatcherDependencies) {
@@ -155,6 +165,7 @@ export class Watcher {
     );
     const behind = this.#behind;
     const parts = [
+      ...(this.#foreign === undefined ? [] : [this.#foreign]),
       ...(unfilled.length > 0 ? [`cannot list ${troubles(unfilled)}`] : []),
       ...(behind.length > 0 ? [`own writes are not seen: ${troubles(behind)}`] : []),
       ...(skipped.length > 0 ? [`too large to be read: ${skipped.join('; ')}`] : []),
@@ -222,6 +233,7 @@ export class Watcher {
       const filled = ({ needs }: Part) => Promise.all([...needs].map(({ reflector }) => reflector.synced()));
       await Promise.any(this.#parts.filter(({ needs }) => needs.size > 0).map(filled));
       while (!signal.aborted) {
+        await this.#untilOurs(signal);
         const term = await leader.campaign(signal);
         const ended = AbortSignal.any([signal, term.lost]);
         this.#term = term;
@@ -240,6 +252,36 @@ export class Watcher {
     } catch (error) {
       if (!signal.aborted) throw error;
     }
+  }
+
+  /** Waits while Temporal's namespace is another cluster's. Without Temporal it leads: upkeep of fleets does not need it. */
+  async #untilOurs(signal: AbortSignal): Promise<void> {
+    while ((await this.#isForeign()) && !signal.aborted) {
+      await delay(this.#deps.config.fullPassSeconds * 1000, undefined, { signal });
+    }
+  }
+
+  async #isForeign(): Promise<boolean> {
+    const { claim, log, kube, config } = this.#deps;
+    try {
+      this.#foreign = await claim?.();
+    } catch (error) {
+      log.debug({ err: error }, "Cannot find out whose Temporal's namespace is");
+    }
+    if (this.#foreign === undefined) return false;
+    log.error(this.#foreign);
+    const metadata = { namespace: config.podNamespace, name: installation.recordConfigMap, uid: '' };
+    await tellEvent(kube, {
+      about: {
+        ...{ apiVersion: 'v1', kind: kubeResource.configMaps.kind },
+        metadata: { ...metadata, resourceVersion: '', creationTimestamp: '' },
+      },
+      component: eventComponent.clusterClaim,
+      ...{ type: 'Warning', reason: 'TemporalNamespaceTaken', message: this.#foreign },
+      atMs: Date.now(),
+      key: fnv1a(this.#foreign).toString(16),
+    });
+    return true;
   }
 
   /** Starts each controller as soon as its own caches hold everything that was true at the beginning of the term. */
@@ -341,6 +383,10 @@ export class Watcher {
     this.#isCatchingUp = true;
     try {
       await this.#deps.prepareTemporal(signal);
+      if (await this.#isForeign()) {
+        await this.#deps.leader.resign?.("Temporal's namespace belongs to another cluster");
+        return;
+      }
       const types = this.#types();
       for (const type of types) await this.#starter.restartMissing(type);
       await this.#stuckRuns.pass(types);

@@ -1,5 +1,6 @@
 import { startAdmissionPart } from '../watcher/admission/start.ts';
 import { startWatcher } from '../watcher/start-watcher.ts';
+import { claimNamespace } from './cluster-claim.ts';
 import { fleetWorker } from './fleet-worker.ts';
 import { beginProcess, serveParts } from './role-process.ts';
 import { startClusterWorker } from './start-cluster-worker.ts';
@@ -16,10 +17,11 @@ const prepare = async (signal: AbortSignal) =>
   registerSearchAttributes({ config: config.temporal, log, signal, client });
 const fleets = fleetWorker({ config: config.temporal, client, log, metrics });
 shutdown.add({ name: 'fleet worker', stop: fleets.stop });
+const claim = async () => claimNamespace({ client, kube: process.kube });
 const build = await workflowBuildId();
 const versions = workerVersions(client);
 await serveParts(process, [
   startAdmissionPart(process),
-  startWatcher(process, { client, build, versions, prepareTemporal: prepare, workFleets: fleets.work }),
+  startWatcher(process, { client, build, versions, claim, prepareTemporal: prepare, workFleets: fleets.work }),
   await startClusterWorker(process),
 ]);

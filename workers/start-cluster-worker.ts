@@ -1,4 +1,5 @@
 import type { Client } from '@temporalio/client';
+import { claimNamespace } from './cluster-claim.ts';
 import { createClusterWorker } from './cluster-worker.ts';
 import type { RoleProcess, StartedPart } from './role-process.ts';
 import {
@@ -19,6 +20,10 @@ export async function startClusterWorker({ config, log, metrics, shutdown, kube 
   const started = (async () => {
     const connection = await workerConnection(temporal);
     await registerSearchAttributes({ ...temporal, client });
+    await untilConnected(temporal, 'Cannot use this Temporal namespace', async () => {
+      const foreign = await claimNamespace({ client, kube });
+      if (foreign !== undefined) throw new Error(foreign);
+    });
     const worker = await createClusterWorker({
       connection,
       client,

@@ -98,6 +98,7 @@ export const eventComponent = {
   imageListPullJob: 'imagelistpulljob-controller',
   imagePullJob: 'windlass-image-pull-job',
   featureGates: 'windlass-feature-gates',
+  clusterClaim: 'windlass-cluster-claim',
   commands: 'windlass-commands',
 } as const;
 

@@ -10,6 +10,7 @@ import { createKubeClient, type KubeClient } from '../../kube/client.ts';
 import { Leader } from '../../kube/leader.ts';
 import { startAdmission } from '../../watcher/admission/admission.ts';
 import { Watcher } from '../../watcher/watcher.ts';
+import { claimNamespace } from '../../workers/cluster-claim.ts';
 import { createClusterWorker } from '../../workers/cluster-worker.ts';
 import { parseConfig } from '../../workers/config.ts';
 import { fleetWorker } from '../../workers/fleet-worker.ts';
@@ -74,6 +75,7 @@ export async function startWatcher(
     client,
     build: build ?? (await workflowBuildId()),
     versions: workerVersions(client),
+    claim: async () => claimNamespace({ client, kube }),
     leader,
     prepareTemporal,
     workFleets,
@@ -103,6 +105,7 @@ export async function startWorker(
   const { namespace } = config.temporal;
   const signal = AbortSignal.timeout(300_000);
   await registerSearchAttributes({ config: config.temporal, log, signal, client });
+  expectOurs(await claimNamespace({ client, kube }));
   const metrics = createMetrics('worker');
   const worker = await createClusterWorker({
     ...{ connection, client, kube, namespace, log, metrics },
@@ -144,6 +147,10 @@ export async function startWebhook(
       await kube.close();
     },
   };
+}
+
+function expectOurs(foreign: string | undefined): void {
+  if (foreign !== undefined) throw new Error(foreign);
 }
 
 async function prepare(name: 'watcher' | 'webhook' | 'worker', platform: TestPlatform, argv: readonly string[]) {

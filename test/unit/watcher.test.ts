@@ -161,6 +161,47 @@ describe('the watcher', () => {
     await waitFor('the end of the term', async () => (await stuckNow()).length === 0);
   });
 
+  it("does not lead while Temporal's namespace is another cluster's, and says so", async () => {
+    let claims = 0;
+    let foreign: string | undefined = 'Temporal namespace "default" belongs to Kubernetes cluster other';
+    const claim = async () => {
+      claims++;
+      return foreign;
+    };
+    const terms: TestTerm[] = [];
+    const leader = {
+      campaign: async () => {
+        const term = newTerm();
+        terms.push(term);
+        return term;
+      },
+      resign: async () => terms.at(-1)?.end(),
+    };
+    const { server, watcher } = await watcherOf([controllerOf(apples, async () => undefined)], { claim, leader });
+    watcher.start();
+    await waitFor('three claims', () => claims > 2);
+    expect([terms.length, watcher.isLeading, watcher.caveat]).toEqual([0, false, foreign]);
+    const events = () => server.requests.filter(({ path }) => path.endsWith('/events')).map(({ body }) => body);
+    expect(events()[0]).toMatchObject({ type: 'Warning', reason: 'TemporalNamespaceTaken', message: foreign });
+
+    foreign = undefined;
+    await waitFor('the lease', () => watcher.isLeading);
+    expect(watcher.caveat).toBeUndefined();
+
+    // Temporal was away at the beginning, or its database was lost and another cluster was faster
+    foreign = 'Temporal namespace "default" belongs to Kubernetes cluster another';
+    await waitFor('the lease to be given back', () => !watcher.isLeading);
+    expect(watcher.caveat).toBe(foreign);
+  });
+
+  it("leads without knowing whose Temporal's namespace is", async () => {
+    const claim = () => Promise.reject(new Error('14 UNAVAILABLE'));
+    const { watcher } = await watcherOf([controllerOf(apples, async () => undefined)], { claim });
+    watcher.start();
+    await waitFor('the lease', () => watcher.isLeading);
+    expect(watcher.caveat).toBeUndefined();
+  });
+
   it('lists again what does not show own writes, though its watch is silent, and says so', async () => {
     const lines: { msg: string; resource?: string; waits?: readonly string[] }[] = [];
     const seen: string[] = [];

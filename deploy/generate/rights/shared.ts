@@ -5,6 +5,14 @@ import type { Right, Rights } from './right.ts';
 
 const events = { group: '', resources: ['events'], verbs: ['create'] } as const;
 const leases = { namespace: installation.namespace, group: 'coordination.k8s.io', resources: ['leases'] } as const;
+/** Its UID identifies the cluster. */
+const clusterIdentity = {
+  why: 'the identity of the cluster, to which its namespace in Temporal belongs',
+  group: '',
+  resources: ['namespaces'],
+  resourceNames: ['kube-system'],
+  verbs: ['get'],
+} as const;
 const registered = ['get', 'list', 'watch', 'patch'] as const;
 
 /** Rights that a role needs independently of the kinds. */
@@ -19,6 +27,7 @@ export const sharedRights: Rights = {
       resourceNames: [installation.foreignLease],
       verbs: ['get'],
     },
+    clusterIdentity,
   ],
   webhook: [
     {
@@ -53,7 +62,7 @@ export const sharedRights: Rights = {
     },
     { why: 'the Event that its feature gates differ', namespace: installation.namespace, ...events },
   ],
-  worker: [{ why: 'Events about objects', ...events }],
+  worker: [{ why: 'Events about objects', ...events }, clusterIdentity],
   daemon: [{ why: 'Events about pods and images', ...events }],
 };
 

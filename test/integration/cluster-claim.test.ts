@@ -1,0 +1,41 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Client } from '@temporalio/client';
+import { claimId, claimNamespace } from '../../workers/cluster-claim.ts';
+import { connectToTemporal } from '../support/temporal-connection.ts';
+import { startTemporal, type TemporalServer } from '../support/temporal-server.ts';
+
+let temporal: TemporalServer;
+let client: Client;
+
+beforeAll(async () => {
+  temporal = await startTemporal([]);
+  client = new Client({ connection: await connectToTemporal(temporal.address) });
+});
+
+afterAll(async () => {
+  await client?.connection.close();
+  await temporal?.stop();
+});
+
+/** What a process of the cluster with this UID is told. */
+async function claimFor(uid: string): Promise<string | undefined> {
+  return await claimNamespace({ client, kube: { get: async () => ({ metadata: { uid } }) as never } });
+}
+
+describe('a Temporal namespace', () => {
+  it('belongs to the first cluster that asks, until its claim is terminated', async () => {
+    const asked = await Promise.all(['one', 'two', 'one'].map(claimFor));
+    const first = asked[0] === undefined ? 'one' : 'two';
+    const other = first === 'one' ? 'two' : 'one';
+    expect([await claimFor(first), await claimFor(first)]).toEqual([undefined, undefined]);
+    expect(await claimFor(other)).toBe(
+      `Temporal namespace "default" belongs to Kubernetes cluster ${first}, and this one is ${other}: use another namespace ` +
+        '(--temporal-namespace), or, if that cluster is gone, temporal workflow terminate --namespace default --workflow-id ' +
+        claimId,
+    );
+
+    await client.workflow.getHandle(claimId).terminate('that cluster is gone');
+    expect(await claimFor(other)).toBeUndefined();
+    expect(await claimFor(first)).toContain(`belongs to Kubernetes cluster ${other}`);
+  });
+});
