@@ -173,10 +173,6 @@ describe('a pull Secret', () => {
     });
 
     await kube.delete(imagePullJobs, never);
-    await waitFor('the release', async (see) => {
-      const released = see(await copyOf(ref.namespace, ref.name));
-      return released?.metadata.annotations?.[pullSecretAnnotation.references] === '';
-    });
     const next = { namespace: ref.namespace, name: 'next' };
     await kube.create(imagePullJobs, { metadata: next, spec });
     await waitFor(

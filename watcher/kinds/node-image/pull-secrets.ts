@@ -52,7 +52,7 @@ export const pullSecretTypes: readonly string[] = ['kubernetes.io/dockerconfigjs
 export interface PullSecretTimes {
   /** How often a Secret is compared with its copy, and a missing one is looked for. */
   readonly compareMs: number;
-  /** How long an unused copy stays (SEC-5). */
+  /** How long a job that has released a copy stays in it, and with the last one the copy (SEC-5). */
   readonly releasedMs: number;
 }
 
@@ -65,6 +65,9 @@ const callsToCompare = 2;
 
 /** The maximum number of foreign Secrets whose name a copy tries to avoid. */
 const mostNames = 16;
+
+/** Stands for the jobs of a copy that has none. */
+const nobody = '';
 
 /** The key for all copies in the queue of copies: no Secret has this name. */
 const allCopies = '*';
@@ -88,8 +91,8 @@ export class PullSecretCopies {
   readonly #times: PullSecretTimes;
   /** Names of copies by the Secrets that they copy. */
   readonly #copyNames = new Map<string, string>();
-  /** The version in which each copy was first seen without a job, and when. */
-  readonly #released = new Map<string, { readonly resourceVersion: string; readonly atMs: number }>();
+  /** By copy: its references that no open job holds any more, and since when that is known. */
+  readonly #released = new Map<string, ReadonlyMap<string, number>>();
   /** The Secrets to be compared with their copies. */
   readonly #sources: Pick<KeyedQueue, 'add' | 'addAfter'>;
   /** The copies that may be unused. */
@@ -123,16 +126,11 @@ export class PullSecretCopies {
     return { refs, missing, unusable };
   }
 
-  /** Removes the job from every copy. An unused copy is deleted a moment later (SEC-5). */
+  /** Has the job removed from every copy a moment later, and the copies that nobody else needs with it (SEC-5). */
   async release(job: ImagePullJob): Promise<void> {
     if ((job.spec.pullSecrets ?? []).length === 0 || job.metadata.namespace === this.#means.namespace) return;
-    const own = keyOf(job);
     for (const known of await this.#listCopies()) {
-      const references = referencesOf(known);
-      if (!references.includes(own)) continue;
-      const others = references.filter((reference) => reference !== own);
-      await unlessGone(this.#writeReferences(known, others));
-      this.#copies.add(known.metadata.name);
+      if (referencesOf(known).includes(keyOf(job))) this.#copies.add(known.metadata.name);
     }
   }
 
@@ -233,27 +231,29 @@ export class PullSecretCopies {
     }
   }
 
-  /** Removes jobs that do not need a copy from it, and deletes a copy that has been without jobs for a while. */
+  /** Removes jobs that have not needed a copy for a while from it, and deletes a copy with the last of them. */
   async #clear(name: string): Promise<PassResult | undefined> {
-    const { now } = this.#means;
+    const nowMs = this.#means.now();
     const known = await this.#existing(this.#means.namespace, name);
     if (known === undefined || sourceKeyOf(known) === undefined) return this.#forget(name);
     const references = referencesOf(known);
-    const left = references.filter(this.#isHeldBy(known));
+    const isHeld = this.#isHeldBy(known);
+    const before = this.#released.get(name);
+    const idle = references.length === 0 ? [nobody] : references.filter((reference) => !isHeld(reference));
+    if (idle.length === 0) return this.#forget(name);
+    const since = new Map(idle.map((reference) => [reference, before?.get(reference) ?? nowMs]));
+    this.#released.set(name, since);
+    const leftMs = (reference: string) => (since.get(reference) ?? nowMs) + this.#times.releasedMs - nowMs;
+    const left = references.filter((reference) => isHeld(reference) || leftMs(reference) > 0);
+    if (left.length === 0 && idle.every((reference) => leftMs(reference) <= 0)) {
+      await this.#remove(known);
+      return this.#forget(name);
+    }
     if (left.length < references.length) {
       await unlessMovedOn(this.#writeReferences(known, left));
       return { againInMs: 0 };
     }
-    if (left.length > 0) return this.#forget(name);
-    const { resourceVersion } = known.metadata;
-    const before = this.#released.get(name);
-    const since = before?.resourceVersion === resourceVersion ? before : { resourceVersion, atMs: now() };
-    this.#released.set(name, since);
-    // a timer of an earlier release of the copy may fire too early
-    const leftMs = since.atMs + this.#times.releasedMs - now();
-    if (leftMs > 0) return { againInMs: leftMs };
-    await this.#remove(known);
-    return this.#forget(name);
+    return { againInMs: Math.min(...idle.map(leftMs)) };
   }
 
   #forget(name: string): undefined {
