@@ -26,7 +26,10 @@ export function fleetOf({ apiVersion, kind }: Pick<OwnerReference, 'apiVersion' 
   return resource !== undefined && apiVersion.startsWith(`${resource.group}/`) ? resource : undefined;
 }
 
+/** All of them. */
+export const fleetResources: readonly Resource[] = partsOf(fleetKinds);
+
 /** The names of the kinds whose changes are rolled out to pods that they own. A SidecarSet changes pods of others. */
-export const workloadKindNames: readonly string[] = partsOf(fleetKinds)
+export const workloadKindNames: readonly string[] = fleetResources
   .map(({ kind }) => kind)
   .filter((kind) => kind !== sidecarSets.kind);

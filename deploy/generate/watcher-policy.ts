@@ -1,35 +1,74 @@
+import { cloneSetMark } from '../../api/cloneset/types.ts';
 import { launchMark } from '../../api/container-launch-priority.ts';
 import { group, installation, windlassAnnotation } from '../../api/core/well-known.ts';
-import { workloadKindNames } from '../../api/fleet/fleet-kinds.ts';
-import { injectedEnv, injectedListAnnotation } from '../../api/sidecar-set/marks.ts';
+import { fleetResources, workloadKindNames } from '../../api/fleet/fleet-kinds.ts';
+import { injectedEnv, injectedListAnnotation, sidecarSetLabel } from '../../api/sidecar-set/marks.ts';
+import { sidecarSets } from '../../api/sidecar-set/types.ts';
 import { explained, yamlOf } from './yaml.ts';
 
 /** The policies that limit what the watcher writes to what belongs to Windlass. */
 export function watcherPolicyFile(): string {
-  return yamlOf([...policyOf(configMaps), ...policyOf(pods)], {
+  return yamlOf([configMaps, pods, podStatus, sets, claims, revisions].flatMap(policyOf), {
     about:
-      'Whoever may write pods and ConfigMaps of every namespace may do nearly everything. The watcher has to write those ' +
-      `that belong to a ${workloadKindNames.join(' or a ')}, the sidecars of SidecarSets in others, and what belongs to the ` +
-      'order in which containers start; these policies take away the rest of the two rights.',
+      'Whoever may write ConfigMaps, pods, and what pods are made from, in every namespace, may do nearly everything. The ' +
+      `watcher has to write those that belong to ${controllers}, the sidecars of SidecarSets in others, and what belongs to ` +
+      'the order in which containers start; these policies take away the rest of these rights. Templates are written by users ' +
+      'alone.\n\nWhat a mutating webhook of somebody else changes in a write of the watcher counts as written by the watcher.',
     source: 'deploy/generate/watcher-policy.ts',
   });
 }
 
 interface Policy {
   readonly name: string;
-  readonly resources: readonly string[];
+  /** Absent of it: the core group, v1, everything that writes. */
+  readonly rule: {
+    readonly apiGroups?: readonly string[];
+    readonly apiVersions?: readonly string[];
+    readonly operations?: readonly string[];
+    readonly resources: readonly string[];
+  };
   readonly matchConditions?: readonly object[];
   readonly variables?: readonly object[];
   readonly validations: readonly object[];
 }
 
 const { namespace, recordConfigMap } = installation;
-const { command } = windlassAnnotation;
+const { command, rollOut } = windlassAnnotation;
 const written = "(request.operation == 'CREATE' ? object : oldObject)";
+
+const controllers = listed(workloadKindNames);
+
+function listed(kinds: readonly string[]): string {
+  return kinds.map((kind) => `a ${kind}`).join(' or ');
+}
+
+/** Whether an object has a controller of which this is true. */
+function isControlled(object: string, condition: string): string {
+  return (
+    `${object}.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false) && ` +
+    `owner.apiVersion.startsWith('${group.apps}/') && ${condition})`
+  );
+}
+
+const isWorkload = `owner.kind in [${workloadKindNames.map((kind) => `'${kind}'`).join(', ')}]`;
+
+/** These fields are as they were. */
+function same(...fields: readonly string[]): string {
+  return fields.map((field) => `object.${field} == oldObject.${field}`).join(' && ');
+}
+
+/** All fields of an object are as they were, also those that a later version of the API has, except these. */
+function unchanged(now: string, before: string, except: string): string {
+  return (
+    `dyn(${now}).all(field, field == '${except}' || ` +
+    `(field in dyn(${before}) && dyn(${now})[field] == dyn(${before})[field])) && ` +
+    `dyn(${before}).all(field, field == '${except}' || field in dyn(${now}))`
+  );
+}
 
 const configMaps: Policy = {
   name: 'windlass-watcher-configmaps',
-  resources: ['configmaps'],
+  rule: { resources: ['configmaps'] },
   matchConditions: [
     {
       name: 'not-its-own',
@@ -50,19 +89,11 @@ const configMaps: Policy = {
   ],
 };
 
-const isFleet = workloadKindNames.map((kind) => `owner.kind == '${kind}'`).join(' || ');
-
 const injectedList = (object: string) => `${object}.metadata.?annotations[?'${injectedListAnnotation}'].orValue('')`;
-
-/** What an update of sidecars leaves alone, of all that the API server lets change in a pod. */
-const sameFields = [
-  ...['metadata.?labels', 'metadata.?finalizers', 'metadata.?ownerReferences', 'spec.?initContainers'],
-  ...['spec.?tolerations', 'spec.?activeDeadlineSeconds', 'spec.?terminationGracePeriodSeconds'],
-] as const;
 
 const pods: Policy = {
   name: 'windlass-watcher-pods',
-  resources: ['pods', 'pods/resize'],
+  rule: { resources: ['pods', 'pods/resize'] },
   variables: [
     { name: 'pod', expression: "request.operation == 'CREATE' ? object : oldObject" },
     explained(
@@ -70,9 +101,7 @@ const pods: Policy = {
         name: 'onlyRemovesCommand',
         expression:
           "request.operation == 'UPDATE' && object.spec == oldObject.spec && " +
-          'object.metadata.?labels == oldObject.metadata.?labels && ' +
-          'object.metadata.?finalizers == oldObject.metadata.?finalizers && ' +
-          'object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences && ' +
+          `${same('metadata.?labels', 'metadata.?finalizers', 'metadata.?ownerReferences')} && ` +
           'object.metadata.?annotations.orValue({}).all(key, key in oldObject.metadata.?annotations.orValue({}) && ' +
           'object.metadata.annotations[key] == oldObject.metadata.annotations[key]) && ' +
           `oldObject.metadata.?annotations.orValue({}).all(key, key == '${command}' || ` +
@@ -86,8 +115,10 @@ const pods: Policy = {
         expression:
           `request.operation == 'UPDATE' && ${injectedList('oldObject')} != '' && ` +
           `${injectedList('object')} == ${injectedList('oldObject')} && ` +
-          sameFields.map((field) => `object.${field} == oldObject.${field}`).join(' && ') +
-          ' && object.spec.containers.all(now, oldObject.spec.containers.exists(before, before.name == now.name && ' +
+          `${same('metadata.?labels', 'metadata.?finalizers', 'metadata.?ownerReferences')} && ` +
+          `${same('spec.?initContainers', 'spec.?tolerations')} && ` +
+          `${same('spec.?activeDeadlineSeconds', 'spec.?terminationGracePeriodSeconds')} && ` +
+          'object.spec.containers.all(now, oldObject.spec.containers.exists(before, before.name == now.name && ' +
           '(before.image == now.image || before.?env.orValue([]).exists(variable, ' +
           `variable.name == '${injectedEnv.name}'))))`,
       },
@@ -96,13 +127,10 @@ const pods: Policy = {
   ],
   validations: [
     {
-      expression:
-        'variables.onlyRemovesCommand || variables.onlyUpdatesSidecars || variables.pod.metadata.?ownerReferences.orValue([]).exists(owner, ' +
-        `owner.?controller.orValue(false) && ${workloadKindNames.length > 1 ? `(${isFleet})` : isFleet} && ` +
-        `owner.apiVersion.startsWith('${group.apps}/'))`,
+      expression: `variables.onlyRemovesCommand || variables.onlyUpdatesSidecars || ${isControlled('variables.pod', isWorkload)}`,
       message:
-        `the watcher may only write pods that a ${workloadKindNames.join(' or a ')} controls, images of sidecars that were ` +
-        `injected, and remove the annotation ${command}`,
+        `the watcher may only write pods that ${controllers} controls, images of sidecars that were injected, and remove ` +
+        `the annotation ${command}`,
       reason: 'Forbidden',
     },
     explained(
@@ -120,10 +148,138 @@ const pods: Policy = {
   ],
 };
 
+const podStatus: Policy = {
+  name: 'windlass-watcher-pod-status',
+  rule: { operations: ['UPDATE'], resources: ['pods/status'] },
+  validations: [
+    explained(
+      {
+        expression: unchanged('object.status', 'oldObject.status', 'conditions'),
+        message: 'of the status of a pod the watcher may only write conditions',
+        reason: 'Forbidden',
+      },
+      'A pod whose phase is Failed is ended by its kubelet, and replaced by its controller.',
+    ),
+    {
+      expression: same('metadata.?finalizers'),
+      message: 'the watcher may not write finalizers through the status of a pod',
+      reason: 'Forbidden',
+    },
+  ],
+};
+
+const sets: Policy = {
+  name: 'windlass-watcher-sets',
+  rule: {
+    apiGroups: [group.apps],
+    // Each version is compared as it is written, so that no conversion has to answer.
+    apiVersions: ['*'],
+    operations: ['UPDATE'],
+    resources: fleetResources.map(({ plural }) => plural),
+  },
+  variables: [
+    { name: 'after', expression: 'object.metadata.?annotations.orValue({})' },
+    { name: 'before', expression: 'oldObject.metadata.?annotations.orValue({})' },
+    { name: 'scaleAfter', expression: 'object.spec.?scaleStrategy.orValue({})' },
+    { name: 'scaleBefore', expression: 'oldObject.spec.?scaleStrategy.orValue({})' },
+  ],
+  validations: [
+    explained(
+      {
+        expression:
+          `${unchanged('object.spec', 'oldObject.spec', 'scaleStrategy')} && ` +
+          unchanged('variables.scaleAfter', 'variables.scaleBefore', 'podsToDelete'),
+        message: 'of a spec the watcher may only write scaleStrategy.podsToDelete',
+        reason: 'Forbidden',
+      },
+      'Names of pods that are gone are removed from it.',
+    ),
+    {
+      expression:
+        `variables.after.all(key, key == '${rollOut}' || ` +
+        '(key in variables.before && variables.before[key] == variables.after[key])) && ' +
+        `variables.before.all(key, key in ['${rollOut}', '${command}'] || key in variables.after)`,
+      message: `of annotations the watcher may only write ${rollOut} and remove ${command}`,
+      reason: 'Forbidden',
+    },
+    {
+      expression: same('metadata.?labels', 'metadata.?finalizers', 'metadata.?ownerReferences'),
+      message: `the watcher may not write labels, finalizers and owners of ${listed(fleetResources.map(({ kind }) => kind))}`,
+      reason: 'Forbidden',
+    },
+  ],
+};
+
+const claims: Policy = {
+  name: 'windlass-watcher-claims',
+  rule: { resources: ['persistentvolumeclaims'] },
+  variables: [{ name: 'claim', expression: written }],
+  validations: [
+    explained(
+      {
+        expression:
+          `${isControlled('variables.claim', isWorkload)} || (request.operation == 'DELETE' && ` +
+          `'${cloneSetMark.instanceId}' in variables.claim.metadata.?labels.orValue({}) && ` +
+          'variables.claim.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false) && ' +
+          "owner.kind == 'Pod' && owner.apiVersion == 'v1'))",
+        message: `the watcher may only write PVCs that ${controllers} controls, and delete those that went to its pods`,
+        reason: 'Forbidden',
+      },
+      'The PVC of a pod that is going is handed over to the pod.',
+    ),
+    {
+      expression: `request.operation != 'UPDATE' || (${same('spec', 'metadata.?labels', 'metadata.?annotations', 'metadata.?finalizers')})`,
+      message: 'of a PVC the watcher may only write owners',
+      reason: 'Forbidden',
+    },
+  ],
+};
+
+const setNameIn = (object: string) => `${object}.metadata.?labels[?'${sidecarSetLabel.name}'].orValue('')`;
+
+const revisions: Policy = {
+  name: 'windlass-watcher-revisions',
+  rule: { apiGroups: ['apps'], resources: ['controllerrevisions'] },
+  variables: [
+    { name: 'revision', expression: written },
+    explained(
+      {
+        name: 'setName',
+        expression: `request.namespace == '${namespace}' ? ${setNameIn('variables.revision')} : ''`,
+      },
+      'Where admission looks for what it injects.',
+    ),
+  ],
+  validations: [
+    explained(
+      {
+        expression:
+          "(variables.setName == '' ? " +
+          `${isControlled('variables.revision', isWorkload)} : ` +
+          `${isControlled('variables.revision', `owner.kind == '${sidecarSets.kind}' && owner.name == variables.setName`)}) || ` +
+          "(request.operation != 'CREATE' && " +
+          '!variables.revision.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false)))',
+        message:
+          `the watcher may only write ControllerRevisions that ${controllers} controls, or the ${sidecarSets.kind} that ` +
+          'their label names, or nobody',
+        reason: 'Forbidden',
+      },
+      'Those of nobody are what a deletion with --cascade=orphan has left: they are used and removed like its own.',
+    ),
+    {
+      expression:
+        `request.operation != 'UPDATE' || (${setNameIn('object')} == ${setNameIn('oldObject')} && ` +
+        `${same('metadata.?finalizers', 'metadata.?ownerReferences')})`,
+      message: `the watcher may not write finalizers, owners and the label ${sidecarSetLabel.name} of a ControllerRevision`,
+      reason: 'Forbidden',
+    },
+  ],
+};
+
 /** The policy, and its binding. */
-function policyOf({ name, resources, matchConditions = [], variables, validations }: Policy): readonly object[] {
+function policyOf({ name, rule: given, matchConditions = [], variables, validations }: Policy): readonly object[] {
   const apiVersion = 'admissionregistration.k8s.io/v1';
-  const rule = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE', 'UPDATE', 'DELETE'], resources };
+  const rule = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE', 'UPDATE', 'DELETE'], ...given };
   const isWatcher = `request.userInfo.username == 'system:serviceaccount:${namespace}:windlass-watcher'`;
   return [
     {

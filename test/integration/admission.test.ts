@@ -474,9 +474,10 @@ describeAlone('admission', () => {
       for (const { resource, name = 'm8' } of objects) {
         if (role === roles.worker && resource !== crr) continue; // it writes no metadata of other kinds
         const ref = resource.namespaced ? { namespace, name } : { name };
-        const labelled = (value: string) => ({ metadata: { labels: { 'test/m8': value } } });
-        await client.patch(resource, ref, 'merge', labelled(role.name));
-        expect((await refusal(cluster.kube.patch(resource, ref, 'merge', labelled('somebody')))).status).toBe(500);
+        // all that policies let the watcher write of a CloneSet
+        const marked = (value: string) => ({ metadata: { annotations: { 'windlass.io/roll-out': value } } });
+        await client.patch(resource, ref, 'merge', marked(role.name));
+        expect((await refusal(cluster.kube.patch(resource, ref, 'merge', marked('somebody')))).status).toBe(500);
       }
       await client.close();
     }

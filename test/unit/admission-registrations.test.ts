@@ -115,6 +115,14 @@ describe('registrations', () => {
     }
   });
 
+  it('CS-36: no default is added to a CloneSet when the watcher removes names from podsToDelete', () => {
+    const { matchConditions } = shipped.webhooks?.find(({ name }) => name === 'mcloneset.kb.io') ?? {};
+    expect(matchConditions).toContainEqual({
+      name: 'not-the-watcher',
+      expression: "request.userInfo.username != 'system:serviceaccount:kruise-system:windlass-watcher'",
+    });
+  });
+
   it('FG-20: writes caBundle and leaves every other field as it was', () => {
     const changed = patched(shipped, byService);
     expect(changed.webhooks?.map(({ clientConfig }) => clientConfig.caBundle)).toEqual(

@@ -1,0 +1,330 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import type { JsonObject } from '../../api/base/json.ts';
+import { type CloneSet, cloneSets, cloneSetsV1alpha1 } from '../../api/cloneset/types.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { type SidecarSet, sidecarSets, sidecarSetsV1alpha1 } from '../../api/sidecar-set/types.ts';
+import { type Role, roles } from '../../deploy/local/roles.ts';
+import { createKubeClient, type KubeClient, type NameRef, type PatchType } from '../../kube/client.ts';
+import { describeAlone } from '../support/groups.ts';
+import { waitFor } from '../support/wait.ts';
+import { useWindlass } from './windlass.ts';
+
+// What pods are made from, as the watcher may write it: the policies of deploy/rbac/watcher-policy.yaml.
+const windlass = useWindlass({ watcher: false, worker: false });
+const dryRun = { dryRun: true } as const;
+const refused = {
+  type: 'Invalid',
+  message: expect.stringMatching(/denied request: .*the watcher may (only|not) /),
+};
+const refusedAs = (text: string) => ({ ...refused, message: expect.stringContaining(text) });
+
+let watcher: KubeClient;
+let namespace: string;
+let cloneSet: CloneSet;
+let sidecarSet: SidecarSet;
+
+const annotations = { 'windlass.io/command': 'pause', 'windlass.io/roll-out': '{}', note: 'x' };
+const finalizers = ['test.io/keep'];
+const labels = { app: 'web' };
+const template = {
+  metadata: { labels },
+  spec: { automountServiceAccountToken: false, containers: [{ name: 'app', image: 'busybox:1.36' }] },
+};
+
+const ofDatabase = { ...template, metadata: { labels: { app: 'db' } } };
+const statefulSets: Resource = {
+  ...{ group: 'apps', version: 'v1', plural: 'statefulsets', kind: 'StatefulSet', namespaced: true },
+};
+
+beforeAll(async () => {
+  const { platform, cluster } = windlass();
+  namespace = await cluster.newNamespace();
+  const as = async (role: Role) =>
+    createKubeClient({ kubeconfig: await platform.accessOf(role), userAgent: 'windlass-test', qps: 100, burst: 100 });
+  watcher = await as(roles.watcher);
+  cloneSet = await cluster.kube.create<CloneSet>(cloneSets, {
+    metadata: { namespace, name: 'web', annotations, labels },
+    spec: { replicas: 1, selector: { matchLabels: labels }, template },
+  });
+  sidecarSet = await cluster.kube.create<SidecarSet>(sidecarSets, {
+    metadata: { name: `set-${randomUUID().slice(0, 8)}`, annotations, labels },
+    spec: {
+      selector: { matchLabels: labels },
+      namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
+      containers: [{ name: 'log', image: 'busybox:1.36' }],
+    },
+  });
+  const holder = await cluster.kube.create<Pod>(kubeResource.pods, {
+    metadata: { namespace, name: 'web-z' },
+    spec: template.spec,
+  });
+  const database = await cluster.kube.create<KubeObject>(statefulSets, {
+    metadata: { namespace, name: 'db' },
+    spec: { replicas: 0, serviceName: 'db', selector: { matchLabels: { app: 'db' } }, template: ofDatabase },
+  });
+  ownedBy('CloneSet', 'apps.kruise.io/v1beta1', cloneSet);
+  ownedBy('SidecarSet', 'apps.kruise.io/v1beta1', sidecarSet);
+  ownedBy('Pod', 'v1', holder);
+  ownedBy('StatefulSet', 'apps/v1', database);
+  // policies take effect some time after they were written
+  await waitFor('the policies to hold', async () => {
+    const tries = [
+      write(cloneSets, cloneSet, { spec: { replicas: 2 } }),
+      watcher.create(kubeResource.persistentVolumeClaims, claim('else', []), dryRun),
+      watcher.create(kubeResource.controllerRevisions, revision('else', []), dryRun),
+    ];
+    const results = await Promise.allSettled(tries);
+    return results.every((result) => result.status === 'rejected' && result.reason.type === 'Invalid');
+  });
+});
+
+afterAll(async () => {
+  await watcher.close();
+});
+
+function refOf({ metadata }: KubeObject): NameRef {
+  return { namespace: metadata.namespace ?? '', name: metadata.name };
+}
+
+/** A dry run of a write by the watcher. */
+function write(
+  resource: Resource,
+  object: KubeObject,
+  body: unknown,
+  { type = 'merge', ...options }: { readonly type?: PatchType; readonly subresource?: string } = {},
+): Promise<KubeObject> {
+  return watcher.patch<KubeObject>(resource, refOf(object), type, body as JsonObject, { ...dryRun, ...options });
+}
+
+type Owner = 'CloneSet' | 'SidecarSet' | 'StatefulSet' | 'Pod';
+
+/** Owners that exist: what belongs to others is garbage. */
+const owners = new Map<Owner, object>();
+function owner(kind: Owner, version = ''): readonly object[] {
+  return [{ ...owners.get(kind), ...(version && { apiVersion: `apps.kruise.io/${version}` }) }];
+}
+
+function ownedBy(kind: Owner, apiVersion: string, { metadata: { name, uid } }: KubeObject): void {
+  owners.set(kind, { apiVersion, kind, name, uid, controller: true });
+}
+
+function revision(name: string, ownerReferences: readonly object[], more: object = {}, at = namespace) {
+  return {
+    metadata: { namespace: at, name, ownerReferences, labels, ...more },
+    data: { spec: {} },
+    revision: 1,
+  };
+}
+
+function claim(name: string, ownerReferences: readonly object[], more: object = {}) {
+  const spec = { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Mi' } } };
+  return { metadata: { namespace, name, ownerReferences, ...more }, spec };
+}
+
+describeAlone('what the watcher may write of CloneSets and SidecarSets', () => {
+  it.each([
+    ['the orders of operators', { 'windlass.io/roll-out': '{"version":1}' }],
+    ['orders that are over, which it removes', { 'windlass.io/roll-out': null }],
+    ['a command that it has passed on, which it removes', { 'windlass.io/command': null }],
+  ])('is %s', async (_, written) => {
+    const body = { metadata: { annotations: written } };
+    await expect(write(cloneSets, cloneSet, body)).resolves.toBeDefined();
+    await expect(write(sidecarSets, sidecarSet, body)).resolves.toBeDefined();
+  });
+
+  it('CS-36: is podsToDelete', async () => {
+    const { cluster } = windlass();
+    const pods = await Promise.all(
+      ['web-a', 'web-b'].map((name) =>
+        cluster.kube.create<Pod>(kubeResource.pods, {
+          metadata: {
+            ...{ namespace, name, labels },
+            ownerReferences: owner('CloneSet'),
+          },
+          spec: template.spec,
+        }),
+      ),
+    );
+    const podsToDelete = pods.map(({ metadata }) => metadata.name);
+    const named = { spec: { scaleStrategy: { podsToDelete } } };
+    await cluster.kube.patch(cloneSets, refOf(cloneSet), 'merge', named);
+    const prune = (left: readonly string[] | null) =>
+      write(cloneSets, cloneSet, { spec: { scaleStrategy: { podsToDelete: left } } });
+    await expect(prune(['web-b'])).resolves.toMatchObject({ spec: { scaleStrategy: { podsToDelete: ['web-b'] } } });
+    await expect(prune(null)).resolves.toBeDefined();
+  });
+
+  it.each<[string, JsonObject]>([
+    ['the template', { spec: { template: { spec: { hostNetwork: true } } } }],
+    ['the number of pods', { spec: { replicas: 0 } }],
+    ['how it is scaled', { spec: { scaleStrategy: { maxUnavailable: 1 } } }],
+    ['a field that it has not', { spec: { minReadySeconds: 9 } }],
+    ['a field less', { spec: { revisionHistoryLimit: null } }],
+  ])('is not %s of a CloneSet', async (_, body) => {
+    await expect(write(cloneSets, cloneSet, body)).rejects.toMatchObject(
+      refusedAs('of a spec the watcher may only write'),
+    );
+    await expect(write(cloneSetsV1alpha1, cloneSet, body)).rejects.toMatchObject(refused);
+  });
+
+  it.each<[string, JsonObject]>([
+    ['containers', { containers: [{ name: 'log', image: 'mine:1', securityContext: { privileged: true } }] }],
+    ['volumes', { volumes: [{ name: 'host', hostPath: { path: '/' } }] }],
+    [
+      'which pods it selects',
+      { selector: { matchLabels: null, matchExpressions: [{ key: 'x', operator: 'DoesNotExist' }] } },
+    ],
+    ['the namespaces', { namespaceSelector: null }],
+    ['the revision that pods get', { injectionStrategy: { revision: { revisionName: 'mine' } } }],
+    ['a pause', { injectionStrategy: { paused: true } }],
+  ])('is not %s of a SidecarSet', async (_, spec) => {
+    await expect(write(sidecarSets, sidecarSet, { spec })).rejects.toMatchObject(refused);
+    await expect(write(sidecarSetsV1alpha1, sidecarSet, { spec })).rejects.toMatchObject(refused);
+  });
+
+  it.each<[string, JsonObject]>([
+    ['a command', { annotations: { 'windlass.io/command': 'abort' } }],
+    ['another annotation', { annotations: { note: 'y' } }],
+    ['an annotation more', { annotations: { 'windlass.io/injection-failure': 'Ignore' } }],
+    ['an annotation less', { annotations: { note: null } }],
+    ['labels', { labels: { app: 'else' } }],
+    ['finalizers', { finalizers }],
+    ['owners', { ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'x', uid: 'x' }] }],
+  ])('is not %s', async (_, metadata) => {
+    await expect(write(cloneSets, cloneSet, { metadata })).rejects.toMatchObject(refused);
+    await expect(write(sidecarSets, sidecarSet, { metadata })).rejects.toMatchObject(refused);
+  });
+});
+
+describeAlone('what the watcher may write of PVCs', () => {
+  const pvcs = kubeResource.persistentVolumeClaims;
+  const make = (name: string, ownerReferences: readonly object[], more: object = {}) =>
+    windlass().cluster.kube.create<KubeObject>(pvcs, claim(name, ownerReferences, more));
+  const remove = (object: KubeObject) => watcher.delete(pvcs, refOf(object), dryRun);
+
+  it('is those that a CloneSet controls, and of these the owners', async () => {
+    await expect(watcher.create(pvcs, claim('data-web-a', owner('CloneSet')), dryRun)).resolves.toBeDefined();
+    const ours = await make('data-web-b', owner('CloneSet'));
+    await expect(write(pvcs, ours, { metadata: { ownerReferences: owner('Pod') } })).resolves.toBeDefined();
+    await expect(remove(ours)).resolves.toBeUndefined();
+    await expect(write(pvcs, ours, { metadata: { annotations } })).rejects.toMatchObject(refused);
+    await expect(write(pvcs, ours, { metadata: { labels } })).rejects.toMatchObject(refused);
+    await expect(write(pvcs, ours, { metadata: { finalizers: null } })).rejects.toMatchObject(refused);
+  });
+
+  it('CS-74: is the deletion of one that went to a pod of a CloneSet', async () => {
+    const id = { labels: { 'apps.kruise.io/cloneset-instance-id': 'b' } };
+    await expect(remove(await make('data-web-c', owner('Pod'), id))).resolves.toBeUndefined();
+  });
+
+  it('is no other', async () => {
+    const others = [
+      await make('data-of-nobody', []),
+      await make('data-of-a-pod', owner('Pod')),
+      await make('data-of-a-db', owner('StatefulSet'), {
+        labels: { 'apps.kruise.io/cloneset-instance-id': 'b' },
+      }),
+    ];
+    for (const other of others) {
+      await expect(remove(other)).rejects.toMatchObject(refused);
+      const owned = { metadata: { ownerReferences: owner('CloneSet') } };
+      await expect(write(pvcs, other, owned)).rejects.toMatchObject(refused);
+    }
+    await expect(watcher.create(pvcs, claim('data-web-d', []), dryRun)).rejects.toMatchObject(refused);
+  });
+});
+
+describeAlone('what the watcher may write of ControllerRevisions', () => {
+  const { controllerRevisions } = kubeResource;
+  const system = 'kruise-system';
+  const make = (...given: Parameters<typeof revision>) =>
+    windlass().cluster.kube.create<KubeObject>(controllerRevisions, revision(...given));
+  const create = (...given: Parameters<typeof revision>) =>
+    watcher.create<KubeObject>(controllerRevisions, revision(...given), dryRun);
+  const remove = (object: KubeObject) => watcher.delete(controllerRevisions, refOf(object), dryRun);
+  const ofSet = (name: string) => ({ labels: { 'kruise.io/sidecarset-name': name } });
+
+  it('is those of CloneSets: number, marks, and deletion', async () => {
+    await expect(create('web-a', owner('CloneSet'))).resolves.toBeDefined();
+    const ours = await make('web-b', owner('CloneSet', 'v1alpha1'));
+    const marked = { revision: 2, metadata: { labels: { 'apps.kruise.io/pre-predownload-created': 'true' } } };
+    await expect(write(controllerRevisions, ours, marked)).resolves.toBeDefined();
+    await expect(remove(ours)).resolves.toBeUndefined();
+    const owned = { metadata: { ownerReferences: owner('Pod') } };
+    await expect(write(controllerRevisions, ours, owned)).rejects.toMatchObject(refused);
+  });
+
+  it('CS-84: is those that nobody controls, which it does not create', async () => {
+    const orphan = await make('web-c', []);
+    await expect(write(controllerRevisions, orphan, { revision: 2 })).resolves.toBeDefined();
+    await expect(remove(orphan)).resolves.toBeUndefined();
+    await expect(create('web-d', [])).rejects.toMatchObject(refused);
+  });
+
+  it('SCS-207: is those of the SidecarSet that controls them and that their label names', async () => {
+    const name = `r-${randomUUID().slice(0, 8)}`;
+    const { name: set } = sidecarSet.metadata;
+    const log = owner('SidecarSet', 'v1alpha1');
+    await expect(create(name, log, ofSet(set), system)).resolves.toBeDefined();
+    const ours = await make(name, log, ofSet(set), system);
+    try {
+      const custom = { revision: 2, metadata: { labels: { 'apps.kruise.io/sidecarset-custom-version': '2' } } };
+      await expect(write(controllerRevisions, ours, custom)).resolves.toBeDefined();
+      await expect(write(controllerRevisions, ours, { metadata: ofSet('other') })).rejects.toMatchObject(refused);
+      await expect(remove(ours)).resolves.toBeUndefined();
+    } finally {
+      await windlass().cluster.kube.delete(controllerRevisions, refOf(ours));
+    }
+    await expect(create('log-b', log, ofSet('other'), system)).rejects.toMatchObject(refused);
+    await expect(create('log-b', owner('CloneSet'), ofSet(set), system)).rejects.toMatchObject(refused);
+    await expect(create('log-b', [], ofSet(set), system)).rejects.toMatchObject(refused);
+  });
+
+  it('is no other', async () => {
+    await expect(create('db-a', owner('StatefulSet'))).rejects.toMatchObject(refused);
+    await expect(create('log-a', owner('SidecarSet'))).rejects.toMatchObject(refused);
+    const other = await make('db-b', owner('StatefulSet'));
+    await expect(write(controllerRevisions, other, { revision: 2 })).rejects.toMatchObject(refused);
+    await expect(remove(other)).rejects.toMatchObject(refused);
+  });
+});
+
+describeAlone('what the watcher may write of the status of pods', () => {
+  const asStatus = { subresource: 'status' } as const;
+  let pod: Pod;
+
+  beforeAll(async () => {
+    const { cluster, node } = windlass();
+    pod = await cluster.kube.create<Pod>(kubeResource.pods, {
+      metadata: { namespace, name: 'other', labels },
+      spec: { ...template.spec, nodeName: node.ref.name },
+    });
+    const running = { status: { phase: 'Running', podIP: '10.9.9.9', podIPs: [{ ip: '10.9.9.9' }] } };
+    await cluster.kube.patch(kubeResource.pods, refOf(pod), 'merge', running, asStatus);
+  });
+
+  it('is conditions, labels and annotations', async () => {
+    const conditions = [{ type: 'KruisePodReady', status: 'False', lastTransitionTime: '2026-01-01T00:00:00Z' }];
+    const body = { metadata: { labels: { room: 'empty' }, annotations: { note: 'y' } }, status: { conditions } };
+    await expect(write(kubeResource.pods, pod, body, asStatus)).resolves.toMatchObject({
+      metadata: { labels: { app: 'web', room: 'empty' } },
+      status: { conditions: expect.arrayContaining([expect.objectContaining({ type: 'KruisePodReady' })]) },
+    });
+  });
+
+  it.each<[string, JsonObject]>([
+    ['the phase', { status: { phase: 'Failed' } }],
+    ['a reason', { status: { reason: 'Evicted' } }],
+    ['an address', { status: { podIP: '10.0.0.7', podIPs: [{ ip: '10.0.0.7' }] } }],
+    [
+      'the state of containers',
+      { status: { containerStatuses: [{ name: 'app', image: 'x', imageID: 'x', ready: true, restartCount: 0 }] } },
+    ],
+    ['a finalizer', { metadata: { finalizers } }],
+  ])('is not %s', async (_, body) => {
+    await expect(write(kubeResource.pods, pod, body, asStatus)).rejects.toMatchObject(refused);
+  });
+});
