@@ -1,4 +1,6 @@
+import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import { type CloneSet, cloneSets, cloneSetsV1alpha1 } from '../../api/cloneset/types.ts';
@@ -6,13 +8,16 @@ import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { type SidecarSet, sidecarSets, sidecarSetsV1alpha1 } from '../../api/sidecar-set/types.ts';
+import { repository } from '../../deploy/local/instance.ts';
 import { type Role, roles } from '../../deploy/local/roles.ts';
+import { toolPath } from '../../deploy/local/tools.ts';
 import { createKubeClient, type KubeClient, type NameRef, type PatchType } from '../../kube/client.ts';
 import { describeAlone } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
 
-// What pods are made from, as the watcher may write it: the policies of deploy/rbac/watcher-policy.yaml.
+// What pods are made from, as the watcher may write it: the policies of deploy/rbac/watcher-policy.yaml. And the sample of a
+// policy that limits what people write.
 const windlass = useWindlass({ watcher: false, worker: false });
 const dryRun = { dryRun: true } as const;
 const refused = {
@@ -326,5 +331,72 @@ describeAlone('what the watcher may write of the status of pods', () => {
     ['a finalizer', { metadata: { finalizers } }],
   ])('is not %s', async (_, body) => {
     await expect(write(kubeResource.pods, pod, body, asStatus)).rejects.toMatchObject(refused);
+  });
+});
+
+describeAlone('deploy/samples/sidecar-set-policy.yaml', () => {
+  const sample = join(repository, 'deploy/samples/sidecar-set-policy.yaml');
+  const right = `sidecar-team-${randomUUID().slice(0, 8)}`;
+  const allowed = { matchLabels: { 'sidecars.example.com/allowed': 'true' } };
+
+  function kubectl(args: readonly string[], input?: JsonObject): Promise<string> {
+    return new Promise((resolve, reject) => {
+      const options = {
+        env: { ...process.env, KUBECONFIG: windlass().platform.kubeconfig },
+        timeout: 20_000,
+      };
+      const child = execFile(toolPath('kubectl'), [...args], options, (error, stdout, stderr) =>
+        error ? reject(new Error(stderr || error.message)) : resolve(stdout),
+      );
+      child.stdin?.end(input && JSON.stringify(input));
+    });
+  }
+  const asTeam = (verb: string, input: JsonObject) => kubectl([verb, '--as=ann', '--dry-run=server', '-f', '-'], input);
+  const setOf = (spec: JsonObject, version = 'v1beta1'): JsonObject => ({
+    apiVersion: `apps.kruise.io/${version}`,
+    kind: 'SidecarSet',
+    metadata: { name: right },
+    spec: { selector: { matchLabels: labels }, containers: [{ name: 'reader', image: 'busybox:1.36' }], ...spec },
+  });
+
+  beforeAll(async () => {
+    await kubectl(['create', 'clusterrole', right, '--verb=*', '--resource=sidecarsets.apps.kruise.io']);
+    await kubectl(['create', 'clusterrolebinding', right, `--clusterrole=${right}`, '--user=ann']);
+    await kubectl(['apply', '-f', sample]);
+    await waitFor('the policy to hold', () =>
+      asTeam('create', setOf({})).then(
+        () => false,
+        (error: Error) => error.message.includes('sidecar-set-namespaces'),
+      ),
+    );
+  });
+  afterAll(async () => {
+    await kubectl(['delete', '-f', sample]);
+    await kubectl(['delete', `clusterrole/${right}`, `clusterrolebinding/${right}`]);
+    await kubectl(['delete', 'sidecarset', right, '--ignore-not-found']);
+  });
+
+  it('lets a team write SidecarSets for the namespaces that are meant for it', async () => {
+    await expect(asTeam('create', setOf({ namespaceSelector: allowed }))).resolves.toContain('created');
+    await expect(asTeam('create', setOf({ namespaceSelector: allowed }, 'v1alpha1'))).resolves.toContain('created');
+  });
+
+  it.each<[string, JsonObject, string]>([
+    ['for all namespaces', {}, 'v1beta1'],
+    ['for another one', { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'bank' } } }, 'v1beta1'],
+    ['for another one in v1alpha1', { namespace: 'bank' }, 'v1alpha1'],
+    [
+      'of a stored content',
+      { namespaceSelector: allowed, injectionStrategy: { revision: { customVersion: '1' } } },
+      'v1beta1',
+    ],
+  ])('refuses one %s', async (_, spec, version) => {
+    await expect(asTeam('create', setOf(spec, version))).rejects.toThrow(/a SidecarSet must/);
+  });
+
+  it('refuses to take over or delete one of an administrator, who may write any', async () => {
+    await kubectl(['create', '-f', '-'], setOf({ namespaceSelector: { matchLabels: { a: 'b' } } }));
+    await expect(asTeam('apply', setOf({ namespaceSelector: allowed }))).rejects.toThrow(/a SidecarSet must have/);
+    await expect(asTeam('delete', setOf({}))).rejects.toThrow(/a SidecarSet must have/);
   });
 });
