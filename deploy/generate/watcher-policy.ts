@@ -4,6 +4,7 @@ import { group, installation, windlassAnnotation } from '../../api/core/well-kno
 import { fleetResources, workloadKindNames } from '../../api/fleet/fleet-kinds.ts';
 import { injectedEnv, injectedListAnnotation, sidecarSetLabel } from '../../api/sidecar-set/marks.ts';
 import { sidecarSets } from '../../api/sidecar-set/types.ts';
+import { statefulSets } from '../../api/stateful-set/types.ts';
 import { explained, yamlOf } from './yaml.ts';
 
 /** The policies that limit what the watcher writes to what belongs to Windlass. */
@@ -36,7 +37,9 @@ const { namespace, recordConfigMap } = installation;
 const { command, rollOut } = windlassAnnotation;
 const written = "(request.operation == 'CREATE' ? object : oldObject)";
 
-const controllers = listed(workloadKindNames);
+/** Kinds of controllers of pods. StatefulSets are no kind of Windlass yet; their pods are limited like others from the start. */
+const workloadKinds = [...new Set([...workloadKindNames, statefulSets.kind])];
+const controllers = listed(workloadKinds);
 
 function listed(kinds: readonly string[]): string {
   return kinds.map((kind) => `a ${kind}`).join(' or ');
@@ -50,7 +53,7 @@ function isControlled(object: string, condition: string): string {
   );
 }
 
-const isWorkload = `owner.kind in [${workloadKindNames.map((kind) => `'${kind}'`).join(', ')}]`;
+const isWorkload = `owner.kind in [${workloadKinds.map((kind) => `'${kind}'`).join(', ')}]`;
 
 /** These fields are as they were. */
 function same(...fields: readonly string[]): string {

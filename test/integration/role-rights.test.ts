@@ -197,8 +197,9 @@ describeAlone('H10: what the watcher may write of pods', () => {
       { dryRun: true },
     );
 
-  it('is those that a CloneSet controls', async () => {
+  it('is those that a CloneSet or a StatefulSet of ours controls', async () => {
     await expect(create(owner('CloneSet', true))).resolves.toBeDefined();
+    await expect(create(owner('StatefulSet', true))).resolves.toBeDefined();
   });
 
   it('is the annotation windlass.io/command of any pod, which it removes', async () => {
@@ -242,6 +243,7 @@ describeAlone('H10: what the watcher may write of pods', () => {
     await expect(create(owner('CloneSet', false))).rejects.toMatchObject(refused);
     await expect(create(owner('CloneSet', true, 'example.com/v1'))).rejects.toMatchObject(refused);
     await expect(create(owner('ReplicaSet', true, 'apps/v1'))).rejects.toMatchObject(refused);
+    await expect(create(owner('StatefulSet', true, 'apps/v1'))).rejects.toMatchObject(refused);
     const ref = { namespace, name: 'job' };
     await expect(watcher.delete(kubeResource.pods, ref)).rejects.toMatchObject(refused);
     const owned = { metadata: { ownerReferences: owner('CloneSet', true) } };
