@@ -2,7 +2,6 @@ import { installation } from '../../api/core/well-known.ts';
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
 import { cloneSetRights } from './rights/cloneset.ts';
 import { recreateRequestRights } from './rights/container-recreate-request.ts';
-import { deletionProtectionRights } from './rights/deletion-protection.ts';
 import { imageListPullJobRights, imagePullJobRights } from './rights/image-pull-job.ts';
 import { nodeImageRights } from './rights/node-image.ts';
 import { nodePodProbeRights } from './rights/node-pod-probe.ts';
@@ -25,7 +24,7 @@ const rightsOfKinds: PerKind<Rights> = {
   SidecarSet: sidecarSetRights,
 };
 
-const allRights: readonly Rights[] = [podRights, ...partsOf(rightsOfKinds), deletionProtectionRights, sharedRights];
+const allRights: readonly Rights[] = [podRights, ...partsOf(rightsOfKinds), sharedRights];
 
 /** A role in its manifest. */
 interface RoleFile {

@@ -119,13 +119,13 @@ const pods: Policy = {
           `request.operation == 'UPDATE' && ${injectedList('oldObject')} != '' && ` +
           `${injectedList('object')} == ${injectedList('oldObject')} && ` +
           `${same('metadata.?labels', 'metadata.?finalizers', 'metadata.?ownerReferences')} && ` +
-          `${same('spec.?initContainers', 'spec.?tolerations')} && ` +
-          `${same('spec.?activeDeadlineSeconds', 'spec.?terminationGracePeriodSeconds')} && ` +
+          `${unchanged('object.spec', 'oldObject.spec', 'containers')} && ` +
           'object.spec.containers.all(now, oldObject.spec.containers.exists(before, before.name == now.name && ' +
+          `${unchanged('now', 'before', 'image')} && ` +
           '(before.image == now.image || before.?env.orValue([]).exists(variable, ' +
           `variable.name == '${injectedEnv.name}'))))`,
       },
-      'The images of sidecars, and annotations, of pods that list a SidecarSet. Nothing else of running containers changes.',
+      'The images of sidecars, and annotations, of pods that list a SidecarSet. Nothing else of the pod changes.',
     ),
   ],
   validations: [

@@ -66,12 +66,16 @@ describeAlone('a marker on a real API server', () => {
 });
 
 describeAlone('with the gate for virtual nodes', () => {
+  const gates = 'EnablePodProbeMarkerOnServerless=true';
+
   beforeAll(async () => {
-    await windlass().restartWebhook(['--feature-gates=EnablePodProbeMarkerOnServerless=true']);
+    await windlass().platform.install(gates);
+    await windlass().restartWebhook([`--feature-gates=${gates}`]);
   });
 
   afterAll(async () => {
     await windlass().restartWebhook([]);
+    await windlass().platform.install();
   });
 
   it('PPS-1: new pods of namespaces with a marker carry its probes, and others are left as they are', async () => {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import { type CloneSet, cloneSets, cloneSetsV1alpha1 } from '../../api/cloneset/types.ts';
+import { crr } from '../../api/container-recreate-request/types.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
@@ -16,17 +17,18 @@ import { describeAlone } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
 
-// What pods are made from, as the watcher may write it: the policies of deploy/rbac/watcher-policy.yaml. And the sample of a
-// policy that limits what people write.
+// Limits of the rights of watcher and worker on objects that admission reviews, or that pods are made from: the policies of
+// deploy/rbac, with admission.
 const windlass = useWindlass({ watcher: false, worker: false });
 const dryRun = { dryRun: true } as const;
 const refused = {
   type: 'Invalid',
-  message: expect.stringMatching(/denied request: .*the watcher may (only|not) /),
+  message: expect.stringMatching(/denied request: .*the (watcher|worker) may (only|not) /),
 };
 const refusedAs = (text: string) => ({ ...refused, message: expect.stringContaining(text) });
 
 let watcher: KubeClient;
+let worker: KubeClient;
 let namespace: string;
 let cloneSet: CloneSet;
 let sidecarSet: SidecarSet;
@@ -49,7 +51,7 @@ beforeAll(async () => {
   namespace = await cluster.newNamespace();
   const as = async (role: Role) =>
     createKubeClient({ kubeconfig: await platform.accessOf(role), userAgent: 'windlass-test', qps: 100, burst: 100 });
-  watcher = await as(roles.watcher);
+  [watcher, worker] = await Promise.all([as(roles.watcher), as(roles.worker)]);
   cloneSet = await cluster.kube.create<CloneSet>(cloneSets, {
     metadata: { namespace, name: 'web', annotations, labels },
     spec: { replicas: 1, selector: { matchLabels: labels }, template },
@@ -87,7 +89,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await watcher.close();
+  await Promise.all([watcher.close(), worker.close()]);
 });
 
 function refOf({ metadata }: KubeObject): NameRef {
@@ -331,6 +333,27 @@ describeAlone('what the watcher may write of the status of pods', () => {
     ['a finalizer', { metadata: { finalizers } }],
   ])('is not %s', async (_, body) => {
     await expect(write(kubeResource.pods, pod, body, asStatus)).rejects.toMatchObject(refused);
+  });
+});
+
+describeAlone('what the worker may write of ContainerRecreateRequests', () => {
+  it('JST-12: is the one that ends the sidecars of a pod, and none of a user', async () => {
+    const { cluster, runPod } = windlass();
+    const { ref } = await runPod(['main', 'proxy']);
+    const request = (name: string) => ({
+      metadata: {
+        ...{ namespace: ref.namespace, name },
+        ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: ref.name, uid: ref.uid, controller: true }],
+      },
+      spec: { podName: ref.name, containers: [{ name: 'proxy' }] },
+    });
+    const termination = request(`sidecar-termination-${ref.uid}`);
+    await expect(worker.create(crr, termination, dryRun)).resolves.toBeDefined();
+    await expect(worker.create(crr, request('mine'), dryRun)).rejects.toMatchObject(refused);
+    for (const body of [termination, request('of-a-user')]) await cluster.kube.create(crr, body);
+    const remove = (name: string) => worker.delete(crr, { namespace: ref.namespace, name }, dryRun);
+    await expect(remove(termination.metadata.name)).resolves.toBeUndefined();
+    await expect(remove('of-a-user')).rejects.toMatchObject(refused);
   });
 });
 

@@ -48,7 +48,13 @@ beforeAll(async () => {
       automountServiceAccountToken: false,
       containers: [
         { name: 'main', image: 'busybox:1.36' },
-        { name: 'proxy', image: 'proxy:1', env: [{ name: quickExit, value: 'exit:0' }] },
+        {
+          ...{ name: 'proxy', image: 'proxy:1' },
+          env: [
+            { name: quickExit, value: 'exit:0' },
+            { name: 'KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE', value: 'true' },
+          ],
+        },
       ],
     },
   });
@@ -142,8 +148,21 @@ describeAlone('H10: what the worker may write of pods', () => {
     ],
     ['a condition away', { status: { conditions: [] } }],
     ['an address', { status: { podIP: '10.0.0.7', podIPs: [{ ip: '10.0.0.7' }] } }],
+    ['a reason', { status: { reason: 'Evicted' } }],
   ])('is not %s through the status', async (_, body) => {
     await expect(patch(body, asStatus)).rejects.toMatchObject(refused);
+  });
+
+  it('JST-22: is not the phase of a pod whose sidecars all count', async () => {
+    await cluster.kube.create(kubeResource.pods, {
+      metadata: { namespace, name: 'other' },
+      spec: { automountServiceAccountToken: false, containers: [{ name: 'main', image: 'busybox:1.36' }] },
+    });
+    const ref = { namespace, name: 'other' };
+    const write = (status: object) => worker.patch(kubeResource.pods, ref, 'merge', { status } as never, asStatus);
+    await expect(write({ phase: 'Failed' })).rejects.toMatchObject(refused);
+    const conditions = [{ type: 'KruisePodReady', status: 'False', lastTransitionTime: since }];
+    await expect(write({ conditions })).resolves.toBeDefined();
   });
 });
 
@@ -216,11 +235,15 @@ describeAlone('H10: what the watcher may write of pods', () => {
 
   it('SCS-185: is the image of an injected sidecar, and annotations, of a pod that lists a SidecarSet', async () => {
     const listed = { 'kruise.io/sidecarset-injected-list': 'logs' };
+    const cpu = (requested: string) => ({ requests: { cpu: requested } });
     const injected = { name: 'log', image: 'log:1', env: [{ name: 'IS_INJECTED', value: 'true' }] };
     const newPod = (name: string, annotations: Record<string, string>) =>
       cluster.kube.create<Pod>(kubeResource.pods, {
         metadata: { namespace, name, annotations, labels: { app: 'web' } },
-        spec: { automountServiceAccountToken: false, containers: [injected, { name: 'app', image: 'app:1' }] },
+        spec: {
+          automountServiceAccountToken: false,
+          containers: [injected, { name: 'app', image: 'app:1', resources: cpu('10m') }],
+        },
       });
     await newPod('injected', listed);
     await newPod('plain', {});
@@ -231,6 +254,12 @@ describeAlone('H10: what the watcher may write of pods', () => {
     await expect(write('injected', 'log:2', { annotations: { note: 'y' } })).resolves.toBeDefined();
     await expect(write('injected', 'app:2', {}, 'app')).rejects.toMatchObject(refused);
     await expect(write('injected', 'log:2', { labels: { app: 'else' } })).rejects.toMatchObject(refused);
+    const resize = { spec: { containers: [{ name: 'app', resources: cpu('20m') }] } };
+    const ofResize = { dryRun: true, subresource: 'resize' } as const;
+    const injectedRef = { namespace, name: 'injected' };
+    await expect(watcher.patch(kubeResource.pods, injectedRef, 'strategic', resize, ofResize)).rejects.toMatchObject(
+      refused,
+    );
     await expect(write('injected', 'log:2', { finalizers: ['test/x'] })).rejects.toMatchObject(refused);
     const unlisted = { annotations: { 'kruise.io/sidecarset-injected-list': null } };
     await expect(write('injected', 'log:2', unlisted)).rejects.toMatchObject(refused);

@@ -425,21 +425,19 @@ describe('deletion of a CustomResourceDefinition', () => {
     );
   });
 
-  it('DP-11a: the right is in a manifest of its own that is applied with the gate alone', () => {
-    const named = (gates: string, which: 'applied' | 'removed') =>
+  it('DP-11a: rights to list what others own are in manifests that are applied with their gates alone', () => {
+    const granted = (gates: string) =>
       gateManifests(gates)
-        [which].filter(({ kind }) => String(kind).startsWith('ClusterRole'))
-        .map(({ kind, metadata }) => [kind, (metadata as JsonObject).name]);
-    const name = 'windlass-webhook-crd-protection';
-    const right = [
-      ['ClusterRole', name],
-      ['ClusterRoleBinding', name],
-    ];
-    expect([named(both, 'applied'), named(both, 'removed')]).toEqual([right, []]);
-    for (const gates of ['', on, 'AllAlpha=true']) {
-      expect([named(gates, 'applied'), named(gates, 'removed')]).toEqual([[], right]);
-    }
-    expect(readFileSync('deploy/rbac/webhook.yaml', 'utf8')).not.toContain('"*"');
+        .applied.filter(({ kind }) => String(kind).startsWith('ClusterRole'))
+        .map(({ kind, metadata }) => `${String(kind)} ${String((metadata as JsonObject).name)}`);
+    const right = (name: string) => [`ClusterRole ${name}`, `ClusterRoleBinding ${name}`];
+    const contents = right('windlass-webhook-deletion-protection');
+    expect(granted('')).toEqual([]);
+    expect(granted(on)).toEqual(contents);
+    expect(granted(both)).toEqual([...contents, ...right('windlass-webhook-crd-protection')]);
+    expect(granted('AllAlpha=true')).toEqual(right('windlass-webhook-serverless-probes'));
+    const byDefault = readFileSync('deploy/rbac/webhook.yaml', 'utf8');
+    for (const listed of ['"*"', 'persistentvolumeclaims', 'podprobemarkers']) expect(byDefault).not.toContain(listed);
   });
 
   it('DP-12: with Cascading and without its gate it is always refused', async () => {

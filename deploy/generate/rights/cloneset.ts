@@ -1,7 +1,7 @@
 import { group, installation } from '../../../api/core/well-known.ts';
 import type { Rights } from './right.ts';
 
-const owned = ['get', 'list', 'watch', 'create', 'patch', 'delete'] as const;
+const owned = ['list', 'watch', 'create', 'patch', 'delete'] as const;
 
 export const cloneSetRights: Rights = {
   watcher: [
@@ -26,18 +26,18 @@ export const cloneSetRights: Rights = {
     },
     { why: 'resources of containers that change in place', group: '', resources: ['pods/resize'], verbs: ['patch'] },
     { why: 'its PVCs', group: '', resources: ['persistentvolumeclaims'], verbs: owned },
-    { why: 'its revisions', group: 'apps', resources: ['controllerrevisions'], verbs: owned },
+    { why: 'its revisions', group: 'apps', resources: ['controllerrevisions'], verbs: ['get', ...owned] },
     {
       why: 'whether Services still send traffic to a pod that is to be changed',
       group: '',
       resources: ['services'],
-      verbs: ['get', 'list', 'watch'],
+      verbs: ['list', 'watch'],
     },
     {
       why: 'the same: the endpoints of these Services',
       group: 'discovery.k8s.io',
       resources: ['endpointslices'],
-      verbs: ['get', 'list', 'watch'],
+      verbs: ['list', 'watch'],
     },
   ],
   webhook: [

@@ -6,7 +6,7 @@ const status = { group: group.apps, resources: ['containerrecreaterequests/statu
 
 export const recreateRequestRights: Rights = {
   watcher: [
-    { why: 'the cache', ...requests, verbs: ['get', 'list', 'watch'] },
+    { why: 'the cache', ...requests, verbs: ['list', 'watch'] },
     { why: 'the finalizer, the label of active requests, and the TTL', ...requests, verbs: ['patch', 'delete'] },
     { why: 'the reasons Queued, EngineSilent, EngineNoWorkers and EngineStuck', ...status, verbs: ['patch'] },
   ],

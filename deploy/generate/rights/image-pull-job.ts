@@ -7,7 +7,7 @@ export const imagePullJobRights: Rights = {
       why: 'jobs of users, of lists, of CloneSets and of SidecarSets',
       group: group.apps,
       resources: ['imagepulljobs'],
-      verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
+      verbs: ['list', 'watch', 'create', 'patch', 'delete'],
     },
     { why: 'progress of jobs', group: group.apps, resources: ['imagepulljobs/status'], verbs: ['patch'] },
     {
@@ -45,7 +45,7 @@ export const imageListPullJobRights: Rights = {
       why: 'lists, from which jobs are made',
       group: group.apps,
       resources: ['imagelistpulljobs'],
-      verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
+      verbs: ['list', 'watch', 'patch', 'delete'],
     },
     { why: 'progress of lists', group: group.apps, resources: ['imagelistpulljobs/status'], verbs: ['patch'] },
   ],

@@ -7,21 +7,13 @@ export const podProbeMarkerRights: Rights = {
       why: 'markers and their finalizer',
       group: group.apps,
       resources: ['podprobemarkers'],
-      verbs: ['get', 'list', 'watch', 'patch'],
+      verbs: ['list', 'watch', 'patch'],
     },
     {
       why: 'how many pods a marker selects, and what could not be written',
       group: group.apps,
       resources: ['podprobemarkers/status'],
       verbs: ['patch'],
-    },
-  ],
-  webhook: [
-    {
-      why: 'the markers whose probes new pods carry, read with gate EnablePodProbeMarkerOnServerless only',
-      group: group.apps,
-      resources: ['podprobemarkers'],
-      verbs: ['list', 'watch'],
     },
   ],
 };

@@ -13,7 +13,7 @@ const clusterIdentity = {
   resourceNames: ['kube-system'],
   verbs: ['get'],
 } as const;
-const registered = ['get', 'list', 'watch', 'patch'] as const;
+const registered = ['list', 'watch', 'patch'] as const;
 
 /** Rights that a role needs independently of the kinds. */
 export const sharedRights: Rights = {
@@ -58,7 +58,7 @@ export const sharedRights: Rights = {
       group: '',
       resources: ['secrets'],
       resourceNames: [installation.webhookSecret],
-      verbs: registered,
+      verbs: ['get', ...registered],
     },
     { why: 'the Event that its feature gates differ', namespace: installation.namespace, ...events },
   ],

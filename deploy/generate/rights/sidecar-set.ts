@@ -37,7 +37,7 @@ export const sidecarSetRights: Rights = {
       why: 'the labels of namespaces, by which SidecarSets select pods',
       group: '',
       resources: ['namespaces'],
-      verbs: ['get', 'list', 'watch'],
+      verbs: ['list', 'watch'],
     },
     {
       why: 'the contents of SidecarSets',
@@ -52,7 +52,7 @@ export const sidecarSetRights: Rights = {
       why: 'SidecarSets: whether a new one conflicts with them, and what is injected into new pods',
       group: group.apps,
       resources: ['sidecarsets'],
-      verbs: ['get', 'list', 'watch'],
+      verbs: ['list', 'watch'],
     },
     {
       why: 'the labels of namespaces, by which SidecarSets select pods',
