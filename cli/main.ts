@@ -18,7 +18,7 @@ void runKruise({
   err: (said) => process.stderr.write(said),
   readStdin: () => text(process.stdin),
   now: () => Date.now(),
-  pause: (ms) => setTimeout(ms),
+  pause: (ms, signal) => setTimeout(ms, undefined, { signal }),
   featureGates: (given) =>
     parseConfig('worker', given === undefined ? [] : [`--feature-gates=${given}`], ours(/^WINDLASS_FEATURE_GATES$/))
       .featureGates,

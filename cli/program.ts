@@ -24,7 +24,7 @@ export interface Surroundings {
   readonly err: (text: string) => void;
   readonly readStdin: () => Promise<string>;
   readonly now: () => number;
-  readonly pause: (ms: number) => Promise<void>;
+  readonly pause: (ms: number, signal?: AbortSignal) => Promise<void>;
   /** From `--feature-gates` or the environment; throws for an unknown gate. */
   readonly featureGates: (text: string | undefined) => FeatureGates;
   readonly engine: (flags: EngineFlags, cluster: Cluster, clusterFlags: ClusterFlags) => Promise<FoundEngine>;

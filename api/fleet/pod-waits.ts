@@ -30,3 +30,17 @@ export const podWaits = {
   Undone: 'Change the template, or signal resume to roll it out after all',
   Parked: 'Signal retry, skip or abort',
 } as const;
+
+/** Whether a roll-out that waits for this does not go on before a person decides so. */
+export function isStopped(reason: string): boolean {
+  return stopped.includes(reason);
+}
+
+const stopped: readonly string[] = [
+  'Paused',
+  'PausedByOperator',
+  'Skipped',
+  'InPlaceImpossible',
+  'Aborted',
+  'Undone',
+] satisfies readonly (keyof typeof podWaits)[];

@@ -21,7 +21,7 @@ import { followRollout } from '../rollout/status.ts';
 export interface RolloutProgram {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
-  readonly pause: (ms: number) => Promise<void>;
+  readonly pause: (ms: number, signal?: AbortSignal) => Promise<void>;
   readonly now: () => number;
   readonly readStdin: () => Promise<string>;
   readonly withCluster: (flags: ClusterFlags, work: (cluster: Cluster) => Promise<void>) => Promise<void>;

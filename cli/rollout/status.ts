@@ -1,10 +1,13 @@
 // `kubectl kruise rollout status`: follows a roll-out until it is done (KK-6).
+
+import { compareGoStrings } from '../../api/base/json-go.ts';
 import { failureTypeOf } from '../../api/core/failure.ts';
+import { isStopped } from '../../api/fleet/pod-waits.ts';
 import { backOff, retryAfterMs } from '../../kube/back-off.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { CommandFailed } from '../failure.ts';
 import { blockersText } from '../output/table.ts';
-import type { RolledOut } from './kind.ts';
+import { isObserved, type RolledOut } from './kind.ts';
 import { quotedName, type Target } from './objects.ts';
 
 export interface StatusOptions {
@@ -14,7 +17,8 @@ export interface StatusOptions {
   readonly print: (line: string, object: RolledOut) => Promise<void>;
   /** Called with what keeps the object from being seen. */
   readonly note: (line: string) => void;
-  readonly pause: (ms: number) => Promise<void>;
+  /** Resolves after this time; rejects when the signal aborts. */
+  readonly pause: (ms: number, signal?: AbortSignal) => Promise<void>;
   /** Without it one line is printed. */
   readonly watch: boolean;
   /** The number of the revision that has to be the newest; 0: any. */
@@ -25,9 +29,11 @@ export interface StatusOptions {
 
 /** Prints how far the roll-out is, and what it waits for, until it is done. */
 export async function followRollout(target: Target, options: StatusOptions): Promise<void> {
-  const { kube, watch, signal, note, pause } = options;
+  const { kube, watch, note, pause } = options;
   const [resource] = target.kind.versions;
-  const show = lineOfEach(target, options);
+  const ended = new AbortController();
+  const signal = AbortSignal.any([options.signal, ended.signal]);
+  const show = lineOfEach(target, { ...options, signal, end: (error) => ended.abort(error) });
   try {
     const first = await kube.get<RolledOut>(resource, target.ref, { signal });
     await checkRevision(target, first, options);
@@ -52,10 +58,16 @@ export async function followRollout(target: Target, options: StatusOptions): Pro
       }
     }
   } catch (error) {
+    if (ended.signal.reason instanceof CommandFailed) throw ended.signal.reason;
     if (signal.aborted) throw new CommandFailed('timed out waiting for the condition');
     throw error;
+  } finally {
+    ended.abort();
   }
 }
+
+/** A wait is printed once it has lasted so long: in a healthy roll-out one follows the other. */
+const lastingMs = 3_000;
 
 const retries = { first: 500, most: 2_000 } as const;
 
@@ -91,15 +103,39 @@ function deleted(): CommandFailed {
   return new CommandFailed('object has been deleted');
 }
 
-/** Gives the function that prints what is new of an object, and answers whether its roll-out is done. */
-function lineOfEach({ kind }: Target, { kube, now, print }: StatusOptions) {
-  let [lastLine, lastWait] = ['', ''];
+/**
+ * Gives the function that prints what is new of an object, and answers whether its roll-out is done. `end` is called when
+ * the roll-out does not go on before a person acts.
+ */
+function lineOfEach(
+  { kind }: Target,
+  { kube, now, print, watch, pause, signal, end }: StatusOptions & { readonly end: (error: CommandFailed) => void },
+) {
+  let lastLine = '';
+  let wait: { readonly reason: string; latest: RolledOut } | undefined;
+  const printed = new Set<string>();
+  const report = async ({ reason, latest }: NonNullable<typeof wait>) => {
+    const line = waitLine(latest);
+    if (watch && isStopped(reason)) return end(new CommandFailed(line.trim()));
+    if (!printed.has(line)) await print(line, latest);
+    printed.add(line);
+  };
   return async (object: RolledOut): Promise<boolean> => {
     const { line, isDone } = await kind.progress(object, { kube, nowMs: now() });
-    const wait = isDone ? '' : waitLine(object);
     if (line !== lastLine) await print(line, object);
-    if (wait !== lastWait && wait !== '') await print(wait, object);
-    [lastLine, lastWait] = [line, wait];
+    lastLine = line;
+    const { reason } = (isObserved(object) && !isDone && object.status?.waitingFor) || {};
+    if (reason === undefined) wait = undefined;
+    else if (reason === wait?.reason) wait.latest = object;
+    else {
+      const begun = { reason, latest: object };
+      wait = begun;
+      if (!watch) await report(begun);
+      else {
+        const lasting = pause(lastingMs, signal).then(() => (wait === begun ? report(begun) : undefined));
+        lasting.catch(() => {}); // the command has ended
+      }
+    }
     return isDone;
   };
 }
@@ -108,7 +144,7 @@ function waitLine({ status }: RolledOut): string {
   const wait = status?.waitingFor;
   if (wait === undefined) return '';
   const { reason, unblock } = wait;
-  const blockers = blockersText(wait);
+  const blockers = blockersText({ ...wait, blockedBy: wait.blockedBy.toSorted(compareGoStrings) });
   const what = blockers === '' ? '' : ` (${blockers})`;
   return `  ${reason}${what}: ${unblock}`;
 }

@@ -28,7 +28,7 @@ export async function kubectlKruise(
     readonly engine?: OperationEngine;
     readonly now?: () => number;
     /** Called where the command waits. */
-    readonly pause?: (ms: number) => Promise<void>;
+    readonly pause?: (ms: number, signal?: AbortSignal) => Promise<void>;
   },
 ): Promise<Said> {
   let [out, err] = ['', ''];

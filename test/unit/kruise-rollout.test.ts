@@ -64,6 +64,8 @@ function shop({ spec = {}, status = rolledOut, cause = 'nginx 1.1' }: Shop = {})
     /** The same, with what is done where the command waits. */
     waiting: (pause: () => void, ...args: readonly string[]) =>
       kubectlKruise(['rollout', ...args], { cluster: { kube, namespace: 'shop' }, pause: async () => pause() }),
+    pausing: (pause: () => Promise<void>, ...args: readonly string[]) =>
+      kubectlKruise(['rollout', ...args], { cluster: { kube, namespace: 'shop' }, pause }),
     withInput: (stdin: string, ...args: readonly string[]) =>
       kubectlKruise(['rollout', ...args], { cluster: { kube, namespace: 'shop' }, stdin }),
   };
@@ -130,6 +132,58 @@ describe('kubectl kruise rollout status', () => {
       '  NotReady (pod/web-o0 and 2 more): Look at the logs',
     ]);
     expect(lines.at(-1)).toBe('partitioned roll out complete: 5 new pods have been updated...');
+  });
+
+  describe('of a roll-out that waits', () => {
+    const waitFor = (reason: string, unblock: string) => ({
+      ...{ ...rolledOut, updatedReplicas: 1 },
+      waitingFor: { ...{ reason, blockedBy: [], blockedCount: 0, since: '2026-01-01T00:00:00Z' }, unblock },
+    });
+
+    /** Follows the set; `elapse` lets the time of the first wait, and then of each further one, be over. */
+    function follow(status: Partial<CloneSetStatus>) {
+      const over: (() => void)[] = [];
+      const { pausing, ...more } = shop({ status });
+      const said = pausing(() => new Promise((resolve) => over.push(resolve)), 'status', 'clone/web');
+      const settled = () => new Promise((resolve) => setTimeout(resolve, 20));
+      return { ...more, said, settled, elapse: () => over.shift()?.() };
+    }
+
+    it('KK-6: says nothing of a wait that is over soon', async () => {
+      const { said, settled, become, elapse } = follow(waitFor('NotScheduled', 'Make room'));
+      await settled();
+      become(waitFor('NotReady', 'Look at the logs'));
+      await settled();
+      elapse();
+      await settled();
+      become(rolledOut);
+      const { code, out } = await said;
+      expect(code).toBe(0);
+      expect(out).not.toMatch(/NotScheduled|NotReady/);
+    });
+
+    it.each([
+      ['Undone', 'Change the template, or signal resume to roll it out after all'],
+      ['Aborted', 'Change the template, or signal resume or retry'],
+      ['PausedByOperator', 'Signal resume, or abort'],
+      ['Paused', 'Set updateStrategy.rollingUpdate.paused to false'],
+    ])('ends with exit code 1 and what helps where only a person helps: %s', async (reason, unblock) => {
+      const { said, settled, elapse } = follow(waitFor(reason, unblock));
+      await settled();
+      elapse();
+      expect(await said).toMatchObject({ code: 1, err: `error: ${reason}: ${unblock}\n` });
+    });
+
+    it('goes on where somebody has resumed meanwhile', async () => {
+      const { said, settled, become, elapse } = follow(waitFor('PausedByOperator', 'Signal resume, or abort'));
+      await settled();
+      become({ ...rolledOut, updatedReplicas: 2 });
+      await settled();
+      elapse();
+      await settled();
+      become(rolledOut);
+      expect(await said).toMatchObject({ code: 0, err: '' });
+    });
   });
 
   it('KK-6: fails when the object goes away', async () => {
