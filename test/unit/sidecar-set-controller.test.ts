@@ -113,6 +113,29 @@ describe('the controller of SidecarSets', () => {
     await waitFor('the pod to go', () => statusIn(cluster)?.matchedPods === 1);
   });
 
+  it('SCS-6, SCS-130a: a pod that ends is not counted, whether or not it was ever ready', async () => {
+    const cluster = new MemoryCluster();
+    const object = set();
+    cluster.put(sidecarSets, object);
+    for (const name of ['evicted', 'done', 'c'])
+      cluster.put(kubeResource.pods, pod(name, hashOf(object), name === 'c'));
+    await run(cluster);
+    await waitFor('all', () => statusIn(cluster)?.matchedPods === 3);
+    for (const [name, phase] of [
+      ['evicted', 'Failed'],
+      ['done', 'Succeeded'],
+    ] as const) {
+      const { metadata, status, ...rest } = pod(name, hashOf(object), false);
+      cluster.put(kubeResource.pods, {
+        ...rest,
+        metadata: { ...metadata, resourceVersion: '9' },
+        status: { ...status, phase },
+      });
+    }
+    await waitFor('the counts to meet', () => statusIn(cluster)?.matchedPods === 1);
+    expect(statusIn(cluster)).toMatchObject({ updatedPods: 1, readyPods: 1, updatedReadyPods: 1 });
+  });
+
   it('SCS-130a: does not look at its pods because of one that lists it and is not its own', async () => {
     const cluster = new MemoryCluster();
     const object = set();

@@ -1,6 +1,6 @@
 /** The controller of SidecarSets: when they are looked at. */
 
-import type { Pod } from '../../../api/core/pod.ts';
+import { isActive, type Pod } from '../../../api/core/pod.ts';
 import { windlassAnnotation } from '../../../api/core/well-known.ts';
 import { rollOutType } from '../../../api/fleet/operation.ts';
 import { prefetchShare } from '../../../api/fleet/pre-download.ts';
@@ -111,7 +111,8 @@ function reasonToCount(
   if (before === undefined) return 'now';
   if (isNotUpdate(spec.updateStrategy)) return undefined;
   if (after === undefined || isRollingOut) return 'now';
-  const isGoing = before.metadata.deletionTimestamp === undefined && after.metadata.deletionTimestamp !== undefined;
+  // Beyond OpenKruise: a pod that ends without ever having been ready, as an evicted one, leaves the counts as well.
+  const isGoing = isActive(before) && !isActive(after);
   if (isGoing || isReady(before) !== isReady(after)) return 'now';
   const hasNewLabels = JSON.stringify(before.metadata.labels) !== JSON.stringify(after.metadata.labels);
   if (hasNewLabels && spec.updateStrategy?.selector !== undefined) return 'now';
