@@ -49,7 +49,7 @@ describe('a CloneSet that can go on without an available pod beyond its budget',
         const { counted } = scene(input);
         const isOld = ({ revision }: FleetPod) => revision !== newName;
         const left = counted.filter((one) => isOld(one) && !one.isSpecified).length - partition;
-        const free = counted.filter((one) => !one.isAvailable && isOld(one) && !one.isSpecified);
+        const free = counted.filter((one) => !one.isReady && isOld(one) && !one.isSpecified);
         // CS-51: with a priority, the partition may keep a pod that is down.
         const isNamed = counted.some((one) => one.isSpecified); // its replacement will be what goes first
         if (left > 0 && !isNamed && (partition === 0 || !hasPriority)) expect(free.slice(0, left)).toEqual([]);

@@ -355,9 +355,15 @@ describe('planUpdate', () => {
     expect(names(update({ set, pods: [pod('web-x')] }).disruption)).toEqual([]);
   });
 
-  it('CS-55b: what is ready, but not available yet, is updated without the budget', () => {
-    const set = inPlace({ minReadySeconds: 7200 });
-    expect(names(update({ set, pods: pods('o', 3) }).disruption)).toHaveLength(3);
+  it('CS-55: of pods that are ready, but not available yet, as many go as updated ones may be unavailable', () => {
+    const young = (maxUnavailable: number, given: readonly Pod[]) => {
+      const set = inPlace({ replicas: 5, minReadySeconds: 7200, rollingUpdate: { maxUnavailable } });
+      return names(update({ set, pods: given }).disruption);
+    };
+    expect(young(1, pods('o', 5))).toEqual(['update web-o1']);
+    expect(young(2, pods('o', 5))).toEqual(['update web-o1', 'update web-o2']);
+    expect(young(1, [...pods('o', 4), newPodOf('web-n')])).toEqual([]);
+    expect(young(1, [...pods('o', 3), pod('web-x', { ready: false }), newPodOf('web-n')])).toEqual(['update web-x']);
   });
 
   it('CS-55: pods that are down and left out use up the budget as well', () => {

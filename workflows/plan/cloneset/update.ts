@@ -36,21 +36,29 @@ export function podsToUpdate(
   return { marked, line: line.slice(0, Math.max(Math.abs(wanted) - marked.length, 0)) };
 }
 
-/** CS-55b, CS-56: the pods with the budget of maxUnavailable. A pod that is not available costs nothing. */
+/**
+ * CS-55, CS-55b, CS-56: the pods with the budget of maxUnavailable. A pod that is not ready serves nobody, so it costs
+ * nothing. One that is ready for less than minReadySeconds serves: as many of them go as there may be updated pods that are
+ * not available yet, or an edit that raises minReadySeconds would take all pods out of service at once.
+ */
 export function updateLine(scene: CloneSetScene, demand: CloneSetDemand): UpdateLine {
   const { updateMax } = demand.numbers;
+  const isBack = demand.left < 0;
   const { marked, line } = podsToUpdate(scene, demand);
-  // A pod marked for deletion counts as gone.
-  const gone = scene.counted.filter((pod) => !pod.isAvailable || marked.includes(pod));
-  let unavailable = gone.length;
+  const isGone = (pod: FleetPod) => !pod.isAvailable || marked.includes(pod);
+  const hasArrived = (pod: FleetPod) => isAtGoal(scene, pod) !== isBack;
+  const unavailable = scene.counted.filter(isGone);
+  const arriving = unavailable.filter((pod) => hasArrived(pod) || (marked.includes(pod) && pod.isReady));
+  let chosen = { available: 0, ready: 0 };
   return {
     pods: line,
     room: batchRoom(scene),
     passesOver: true,
-    admits({ isAvailable }) {
-      if (!isAvailable) return true;
-      if (unavailable >= updateMax) return false;
-      unavailable++;
+    admits({ isAvailable, isReady }) {
+      if (!isReady) return true;
+      const taken = isAvailable ? unavailable.length + chosen.available : arriving.length + chosen.ready;
+      if (taken >= updateMax) return false;
+      chosen = { available: chosen.available + (isAvailable ? 1 : 0), ready: chosen.ready + 1 };
       return true;
     },
   };
