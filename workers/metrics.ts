@@ -25,7 +25,6 @@ export interface Metrics {
   readonly activitySeconds: Histogram<'activity' | 'outcome'>;
   readonly webhookSeconds: Histogram<'path' | 'outcome'>;
   /** New pods that carried the label of injected pods before admission had seen them. */
-  readonly markedPods: Counter;
   /** Operations whose workflow task fails repeatedly, in the leading watcher. */
   readonly stuckOperations: Gauge<'workflow_type'>;
   /**
@@ -154,11 +153,6 @@ function processMetrics(registers: Registry[]) {
       help: 'Duration of admission and conversion requests, by path and outcome.',
       labelNames: ['path', 'outcome'],
       buckets: webhookBuckets,
-      registers,
-    }),
-    markedPods: new Counter({
-      name: 'windlass_marked_pods_total',
-      help: 'New pods that carried the label windlass.io/sidecars-injected before admission had seen them.',
       registers,
     }),
   } as const;

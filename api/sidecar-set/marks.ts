@@ -14,15 +14,6 @@ export const hashAnnotation = {
 /** Annotation of pods: the names of the SidecarSets that manage them, sorted, separated by commas. */
 export const injectedListAnnotation = 'kruise.io/sidecarset-injected-list';
 
-/** Label of a pod that the webhook has injected, `true`: selectors find it, and the policy of the pod webhook leaves it alone. */
-export const injectedLabel = 'windlass.io/sidecars-injected';
-
-/**
- * Annotation of a pod that had the label before the webhook has seen it, and that gets no sidecars, `true`: a second policy
- * refuses pods with the label on which the webhook has left no trace.
- */
-export const noSidecarsAnnotation = 'windlass.io/no-sidecars';
-
 /**
  * Annotation of a pod: how often its containers had been restarted when their images were written, and when that was, as
  * `{"log":{"at":"2026-01-01T00:00:00Z","restarts":1}}`. Times of the kubelet have whole seconds, and an image may get another

@@ -97,53 +97,6 @@ describe('sidecars of new pods', () => {
     return listOr(after.spec.containers).map((container) => objectOr(container).name);
   }
 
-  it('SCS-3: come with a label, by which the policy for the time without the webhook leaves the pod alone', async () => {
-    const labelled = async (labels: JsonObject) => {
-      const { patch } = await review(clusterWith(stored()), { metadata: { labels } });
-      const operations = JSON.parse(Buffer.from(patch ?? 'W10=', 'base64').toString()) as Operation[];
-      const pod = podDraft({ metadata: { name: 'web', labels } });
-      applyPatch(pod, operations);
-      return objectOr(pod.metadata).labels;
-    };
-    expect(await labelled({ app: 'web' })).toEqual({ app: 'web', 'windlass.io/sidecars-injected': 'true' });
-    expect(await labelled({ app: 'other' })).toEqual({ app: 'other' });
-  });
-
-  it('SCS-3: a pod that brings the label along is warned about and counted, and marked where it gets none', async () => {
-    const label = { 'windlass.io/sidecars-injected': 'true' };
-    const source = await follow(clusterWith(stored()));
-    let counted = 0;
-    const route = admissionRoute(
-      reviewPod(parseFeatureGates(), podChain, undefined, source, () => {
-        counted += 1;
-      }),
-      { whenFailed: 'leaveToFailurePolicy' },
-    );
-    const created = async (labels: JsonObject) => {
-      const object = podDraft({ metadata: { name: 'web', labels } });
-      const request = { uid: 'r', operation: 'CREATE', namespace: 'shop', kind: { group: '', kind: 'Pod' }, object };
-      const { body } = await route({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request }, signal);
-      const { patch, warnings = [] } = objectOr(body).response as unknown as Response;
-      applyPatch(object, JSON.parse(Buffer.from(patch ?? 'W10=', 'base64').toString()) as Operation[]);
-      const { annotations, labels: after } = objectOr(object.metadata);
-      return { annotations: Object.keys(objectOr(annotations)), labels: after, warnings };
-    };
-    const warning = expect.stringContaining('label windlass.io/sidecars-injected is written by Windlass');
-    const none = await created({ app: 'other', ...label });
-    expect(none).toEqual({
-      annotations: ['windlass.io/no-sidecars'],
-      labels: { app: 'other', ...label },
-      warnings: [warning],
-    });
-    const injected = await created({ app: 'web', ...label });
-    expect(injected).toMatchObject({ labels: { app: 'web', ...label }, warnings: [warning] });
-    expect(injected.annotations).not.toContain('windlass.io/no-sidecars');
-    expect(counted).toBe(2);
-    expect(await created({ app: 'other' })).toEqual({ annotations: [], labels: { app: 'other' }, warnings: [] });
-    expect((await created({ app: 'web' })).warnings).toEqual([]);
-    expect(counted).toBe(2);
-  });
-
   it('SCS-2: are those of the namespace of the request, or of the pod', async () => {
     const pinned = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'shop' } } };
     const cluster = clusterWith(stored({ spec: pinned }));

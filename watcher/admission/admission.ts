@@ -66,8 +66,6 @@ export interface AdmissionOptions {
   readonly clientCa?: string;
   readonly log: Logger;
   readonly observe?: (path: string, outcome: Outcome, seconds: number) => void;
-  /** Called for each new pod that has the label of injected pods before the webhook has seen it. */
-  readonly onMarkedPod?: () => void;
   /** Called for each deletion that protection has rejected. */
   readonly onDeletionRefused?: (refused: RefusedDeletion) => void;
   readonly limits?: Partial<ServerLimits>;
@@ -248,7 +246,7 @@ interface Followed {
 
 /** Dependencies of reviews, and what is logged about them. */
 function servedRoutes(
-  { client, featureGates, log, clientCa, podNamespace, onDeletionRefused, onMarkedPod }: AdmissionOptions,
+  { client, featureGates, log, clientCa, podNamespace, onDeletionRefused }: AdmissionOptions,
   { markers, sidecars }: Followed,
 ): AdmissionServerOptions['routes'] {
   const seen = ({ kind, namespace, name, operation }: AdmissionRequest) => ({
@@ -272,7 +270,6 @@ function servedRoutes(
       protection: { gates: featureGates, dependants: dependantsIn(client), onRefused },
       ...(markers && { markers: markers.inNamespace }),
       ...(sidecars && { sidecars }),
-      ...(onMarkedPod && { onMarkedPod }),
     },
     {
       onRefusal: (request: AdmissionRequest, refused: Refused) => {

@@ -53,7 +53,6 @@ export function reviewPod(
   steps: readonly ChainStep<PodSurroundings>[] = podChain,
   markers: PodSurroundings['markers'] = () => [],
   sidecars: SidecarSource = noSidecars,
-  onMarked: () => void = () => undefined,
 ): Review {
   return async (request) => {
     if (!gates.PodWebhook || request.operation !== 'CREATE') return { kind: 'allowed' };
@@ -65,7 +64,7 @@ export function reviewPod(
     const warnings: string[] = [];
     const surroundings: PodSurroundings = {
       ...{ gates, namespace: request.namespace, markers, newName: generatedName, sidecars },
-      ...{ now: Date.now, draw: Math.random, warn: (text) => warnings.push(text), onMarked },
+      ...{ now: Date.now, draw: Math.random, warn: (text) => warnings.push(text) },
     };
     try {
       return { kind: 'allowed', object: await runChain(steps, pod, surroundings), warnings };

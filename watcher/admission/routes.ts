@@ -32,8 +32,6 @@ export interface ReviewMeans {
   readonly markers?: PodSurroundings['markers'];
   /** The SidecarSets of new pods. Absent: none. */
   readonly sidecars?: SidecarSource;
-  /** Called for each new pod that has the label of injected pods already. */
-  readonly onMarkedPod?: () => void;
 }
 
 type ReviewOf = (means: ReviewMeans) => Review;
@@ -91,7 +89,7 @@ export function routesOf(
     // A pod must not fail to start because of Windlass; a missed change is reported in the status of its workload. That a
     // pod does not start without its sidecars is left to a policy of the API server (deploy/rbac-gates/PodWebhook.yaml).
     [podWebhook.path]: {
-      answer: admissionRoute(reviewPod(means.gates, podChain, means.markers, means.sidecars, means.onMarkedPod), {
+      answer: admissionRoute(reviewPod(means.gates, podChain, means.markers, means.sidecars), {
         whenFailed: 'leaveToFailurePolicy',
         onRefusal,
         onFailure,

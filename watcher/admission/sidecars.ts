@@ -3,13 +3,10 @@ import { timestamp } from '../../api/base/time.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
 import { currentContent, revisionContent, setsForPod, wantedRevision } from '../../api/sidecar-set/injection/choose.ts';
 import { injectSets, type SetToInject } from '../../api/sidecar-set/injection/inject.ts';
-import { injectedLabel, noSidecarsAnnotation } from '../../api/sidecar-set/marks.ts';
 import { textOf } from '../../api/sidecar-set/read.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { ChainDenied } from './review/chain.ts';
 import type { SidecarSource } from './review/followed-sidecar-sets.ts';
-
-const seenLabel = { [injectedLabel]: 'true' };
 
 export interface SidecarSurroundings {
   readonly gates: Pick<FeatureGates, 'EnableSortSidecarContainerByName'>;
@@ -21,24 +18,10 @@ export interface SidecarSurroundings {
   readonly draw: () => number;
   /** Adds a warning to the answer. */
   readonly warn: (text: string) => void;
-  /** Called for a pod that has the label of injected pods already. */
-  readonly onMarked: () => void;
 }
 
 /** Adds the containers of the SidecarSets that select the pod. Throws ChainDenied where it must not start without. */
 export function withSidecars(pod: JsonObject, surroundings: SidecarSurroundings): JsonObject {
-  if (!Object.hasOwn(objectOr(objectOr(pod.metadata).labels), injectedLabel)) return injected(pod, surroundings);
-  surroundings.onMarked();
-  surroundings.warn(
-    `label ${injectedLabel} is written by Windlass: remove it from the template of the pod. With it the pod may start without ` +
-      'sidecars, or not at all, while the webhook is away',
-  );
-  const after = injected(pod, surroundings);
-  return after === pod ? withNoSidecars(pod) : after;
-}
-
-/** The same pod where nothing selects it. */
-function injected(pod: JsonObject, surroundings: SidecarSurroundings): JsonObject {
   const { gates, sidecars, now, draw, warn } = surroundings;
   const metadata = objectOr(pod.metadata);
   // SCS-2: a new pod may not contain its namespace yet.
@@ -56,22 +39,7 @@ function injected(pod: JsonObject, surroundings: SidecarSurroundings): JsonObjec
     throw new ChainDenied(`Cannot inject SidecarSet "${result.failure.set}": ${result.failure.why}`);
   }
   for (const { set, why } of result.ignored) warn(`SidecarSet "${set}" is not injected: ${why}`);
-  return result.pod === pod ? pod : withSeenLabel(result.pod);
-}
-
-/** The policy for the time without the webhook skips pods by this label, before it looks at any SidecarSet. */
-function withSeenLabel(pod: JsonObject): JsonObject {
-  const metadata = objectOr(pod.metadata);
-  return { ...pod, metadata: { ...metadata, labels: { ...objectOr(metadata.labels), ...seenLabel } } };
-}
-
-/** The label stays: the selector of a workload may name it, which would create one pod after the other. */
-function withNoSidecars(pod: JsonObject): JsonObject {
-  const metadata = objectOr(pod.metadata);
-  return {
-    ...pod,
-    metadata: { ...metadata, annotations: { ...objectOr(metadata.annotations), [noSidecarsAnnotation]: 'true' } },
-  };
+  return result.pod;
 }
 
 /** SCS-4. */

@@ -13,7 +13,6 @@ export function startAdmissionPart({ config, log, metrics, shutdown, kube }: Rol
     ...(config.webhook.clientCaFile !== undefined && { clientCa: clientCaIn(config.webhook.clientCaFile) }),
     log,
     observe: (path, outcome, seconds) => metrics.webhookSeconds.observe({ path, outcome }, seconds),
-    onMarkedPod: () => metrics.markedPods.inc(),
     onDeletionRefused: ({ kind, reason }) => metrics.countDeletionRefusal(kind, reason),
     trackReflector: metrics.trackReflector,
   });

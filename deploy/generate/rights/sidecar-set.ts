@@ -1,4 +1,5 @@
 import { group, installation } from '../../../api/core/well-known.ts';
+import { sidecarSelectionName, sidecarSelections } from '../../../api/sidecar-set/selection.ts';
 import type { Rights } from './right.ts';
 
 export const sidecarSetRights: Rights = {
@@ -32,6 +33,19 @@ export const sidecarSetRights: Rights = {
       group: group.apps,
       resources: ['sidecarsets/finalizers'],
       verbs: ['update'],
+    },
+    {
+      why: 'the summary of all SidecarSets that the policy of rbac-gates/PodWebhook.yaml reads; a name cannot limit create',
+      group: sidecarSelections.group,
+      resources: [sidecarSelections.plural],
+      verbs: ['create'],
+    },
+    {
+      why: 'the same: this one object',
+      group: sidecarSelections.group,
+      resources: [sidecarSelections.plural],
+      resourceNames: [sidecarSelectionName],
+      verbs: ['get', 'patch'],
     },
     {
       why: 'the labels of namespaces, by which SidecarSets select pods',
