@@ -13,10 +13,10 @@ import {
   sidecarSelections,
 } from '../../api/sidecar-set/selection.ts';
 import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
-import { KubeError } from '../../kube/failures.ts';
-import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
-import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
-import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
+import { KubeError, noAnswer } from '../../kube/failures.ts';
+import { followSidecarSets } from '../../watcher/admission/review/followed-sidecar-sets.ts';
+import { keepSelection } from '../../watcher/admission/review/kept-selection.ts';
+import { type Meet, MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { sidecarSetDraft } from '../support/objects/sidecar-set.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -184,27 +184,33 @@ describe('the selection of SidecarSets', () => {
 });
 
 describe('the object with the selection', () => {
-  const running: RunningController[] = [];
+  const stops: (() => Promise<unknown>)[] = [];
   afterEach(async () => {
-    await Promise.all(running.splice(0).map((controller) => controller.stop()));
+    await Promise.all(stops.splice(0).map((stop) => stop()));
   });
 
-  async function run(cluster: MemoryCluster, options: ControllerContextOptions = {}): Promise<RunningController> {
-    const controller = await runController(sidecarSetController, { ...options, cluster });
-    running.push(controller);
-    return controller;
+  function keep(cluster: MemoryCluster, meet?: (call: Parameters<Meet>[0]) => void) {
+    const writes: string[] = [];
+    const warnings: string[] = [];
+    const client = cluster.client((call) => {
+      meet?.(call);
+      if (call.plural === sidecarSelections.plural && call.verb !== 'get') writes.push(call.verb);
+    });
+    const log = { info() {}, warn: (_: object, message: string) => void warnings.push(message) };
+    const sidecars = followSidecarSets({ client, log }, 'kruise-system');
+    const stop = keepSelection({ client, sidecars, log, everyMs: 20 });
+    stops.push(stop, () => sidecars.stop());
+    return { writes, warnings };
   }
   const stored = (cluster: MemoryCluster) => cluster.look<SidecarSelection>(sidecarSelections, { name: 'windlass' });
   const namesIn = (cluster: MemoryCluster) => stored(cluster)?.spec.sidecarSets.map(({ name }) => name);
-  const writesOf = ({ writes }: RunningController) =>
-    writes.filter(({ plural }) => plural === sidecarSelections.plural);
 
   it('follows the SidecarSets, and is written only where it differs', async () => {
     const cluster = new MemoryCluster();
     for (const name of ['a', 'b', 'c']) cluster.put(sidecarSets, set({}, name) as never);
-    const windlass = await run(cluster);
+    const { writes } = keep(cluster);
     await waitFor('the object', () => namesIn(cluster)?.length === 3);
-    expect(writesOf(windlass)).toHaveLength(1);
+    expect(writes).toEqual(['create']);
     cluster.remove(sidecarSets, { name: 'a' });
     await waitFor('the deletion', () => namesIn(cluster)?.join() === 'b,c');
     const edited = set({ selector: { matchLabels: { app: 'new' } } }, 'b');
@@ -212,43 +218,44 @@ describe('the object with the selection', () => {
     await waitFor('the edit', () => JSON.stringify(stored(cluster)).includes('app=new'));
     cluster.put(sidecarSets, set({}, 'c', { 'windlass.io/injection-failure': 'Ignore' }) as never);
     await waitFor('the annotation', () => namesIn(cluster)?.join() === 'b');
-    const { length } = writesOf(windlass);
-    windlass.controller.wantAll();
+    const { length } = writes;
     cluster.put(sidecarSets, set({}, 'd') as never);
     await waitFor('the new one', () => namesIn(cluster)?.join() === 'b,d');
-    expect(writesOf(windlass).length - length).toBe(1);
+    expect(writes.slice(length)).toEqual(['patch']);
   });
 
   it('is written again where somebody has changed or deleted it', async () => {
     const cluster = new MemoryCluster();
     cluster.put(sidecarSets, set() as never);
-    const windlass = await run(cluster);
+    keep(cluster);
     await waitFor('the object', () => namesIn(cluster)?.length === 1);
     cluster.remove(sidecarSelections, { name: 'windlass' });
-    windlass.controller.wantAll();
     await waitFor('the object again', () => namesIn(cluster)?.length === 1);
   });
 
-  it('is not written with gate PodWebhook off, and its failure holds up nothing', async () => {
+  it('is not written before all SidecarSets are known', async () => {
     const cluster = new MemoryCluster();
     cluster.put(sidecarSets, set() as never);
-    const without = await run(cluster, { gates: 'PodWebhook=false' });
-    const statusOf = () => cluster.look<SidecarSet>(sidecarSets, { name: 'logs' })?.status;
-    await waitFor('the status', () => statusOf() !== undefined);
-    expect(writesOf(without)).toEqual([]);
-    let asked = 0;
-    const refusing = await run(cluster, {
-      meet({ plural }) {
-        if (plural !== sidecarSelections.plural) return;
-        asked += 1;
-        throw new KubeError({ status: 404, message: 'no such CRD' });
-      },
+    let isAway = true;
+    const { writes } = keep(cluster, ({ verb, plural }) => {
+      if (isAway && verb === 'list' && plural === sidecarSets.plural) throw noAnswer('list', 'away');
     });
-    await waitFor('the warning', () => refusing.warnings.length > 0);
-    const before = asked;
-    refusing.controller.wantAll();
-    await waitFor('another try', () => asked > before);
-    expect(refusing.warnings).toEqual([expect.stringContaining('Cannot write the SidecarSelection')]);
-    expect(refusing.failures).toEqual([]);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(writes).toEqual([]);
+    isAway = false;
+    await waitFor('the object', () => namesIn(cluster)?.length === 1);
+  });
+
+  it('is tried again where it cannot be written, which is reported once', async () => {
+    const cluster = new MemoryCluster();
+    cluster.put(sidecarSets, set() as never);
+    let asked = 0;
+    const { warnings } = keep(cluster, ({ plural }) => {
+      if (plural !== sidecarSelections.plural) return;
+      asked += 1;
+      throw new KubeError({ status: 404, message: 'no such CRD' });
+    });
+    await waitFor('several tries', () => asked > 4);
+    expect(warnings).toEqual([expect.stringContaining('Cannot write the SidecarSelection')]);
   });
 });

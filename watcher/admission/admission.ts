@@ -13,6 +13,7 @@ import { dependantsIn } from './review/dependants.ts';
 import { type FollowedMarkers, followMarkers } from './review/followed-markers.ts';
 import { FollowedObjects, type FollowOptions } from './review/followed-objects.ts';
 import { type FollowedSidecarSets, followSidecarSets } from './review/followed-sidecar-sets.ts';
+import { keepSelection } from './review/kept-selection.ts';
 import { lookUpsIn } from './review/look-ups.ts';
 import { podTrialsIn } from './review/pod-trial.ts';
 import type { AdmissionRequest, Refused } from './review/review.ts';
@@ -96,6 +97,7 @@ export function startAdmission(options: AdmissionOptions): Admission {
   const sidecars = featureGates.PodWebhook
     ? followSidecarSets({ client, log, ...(trackReflector && { trackReflector }) }, options.podNamespace)
     : undefined;
+  const stopKeeping = sidecars && keepSelection({ client, sidecars, log });
   const routes = servedRoutes(options, { markers, sidecars });
   const served: { server?: AdmissionServer; address?: AddressInfo } = {};
   let stopping = false;
@@ -146,7 +148,7 @@ export function startAdmission(options: AdmissionOptions): Admission {
     ready: untilReady(webhook.initializeTimeoutSeconds * 1000, checkReady),
     async stop(signal) {
       stopping = true;
-      await Promise.all([upkeep.stop(), objects.stop(), markers?.stop(), sidecars?.stop()]);
+      await Promise.all([upkeep.stop(), objects.stop(), markers?.stop(), sidecars?.stop(), stopKeeping?.()]);
       if (webhook.host === undefined) await sleep(lingerMs, undefined, { signal }).catch(() => undefined);
       await served.server?.close(signal);
     },

@@ -35,19 +35,6 @@ export const sidecarSetRights: Rights = {
       verbs: ['update'],
     },
     {
-      why: 'the summary of all SidecarSets that the policy of rbac-gates/PodWebhook.yaml reads; a name cannot limit create',
-      group: sidecarSelections.group,
-      resources: [sidecarSelections.plural],
-      verbs: ['create'],
-    },
-    {
-      why: 'the same: this one object',
-      group: sidecarSelections.group,
-      resources: [sidecarSelections.plural],
-      resourceNames: [sidecarSelectionName],
-      verbs: ['get', 'patch'],
-    },
-    {
       why: 'the labels of namespaces, by which SidecarSets select pods',
       group: '',
       resources: ['namespaces'],
@@ -62,6 +49,19 @@ export const sidecarSetRights: Rights = {
     },
   ],
   webhook: [
+    {
+      why: 'the summary of all SidecarSets that the policy of rbac-gates/PodWebhook.yaml reads; a name cannot limit create',
+      group: sidecarSelections.group,
+      resources: [sidecarSelections.plural],
+      verbs: ['create'],
+    },
+    {
+      why: 'the same: this one object',
+      group: sidecarSelections.group,
+      resources: [sidecarSelections.plural],
+      resourceNames: [sidecarSelectionName],
+      verbs: ['get', 'patch'],
+    },
     {
       why: 'SidecarSets: whether a new one conflicts with them, and what is injected into new pods',
       group: group.apps,

@@ -20,6 +20,9 @@ export interface SidecarSource {
 }
 
 export interface FollowedSidecarSets extends SidecarSource {
+  all(): readonly SidecarSet[];
+  /** Calls this at each change of a SidecarSet. */
+  onChange(listener: (before: SidecarSet | undefined, after: SidecarSet | undefined) => void): void;
   /** Resolves when everything has been read once. */
   synced(): Promise<void>;
   stop(): Promise<void>;
@@ -63,6 +66,10 @@ export function followSidecarSets(
     revision(wanted) {
       if ('name' in wanted) return revisions.byName(revisionNamespace, wanted.name);
       return newestRevision(revisions.byIndex('version', versionKey(wanted.sidecarSet, wanted.customVersion)));
+    },
+    all: () => [...sets.all()],
+    onChange(listener) {
+      sets.onChange(({ before, after }) => listener(before, after));
     },
     async synced() {
       await Promise.all(reflectors.map((reflector) => reflector.synced()));

@@ -11,7 +11,6 @@ import { isWhollyConsistent, listedSets } from '../../../workflows/plan/sidecar-
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { ownerIn } from '../../fleet/owned.ts';
 import { SidecarSetFleet } from './fleet.ts';
-import { concernsSelection, keepingSelection } from './selection.ts';
 import { storingSidecarSets } from './stored-version.ts';
 
 /** A change of what the kubelet reports of images is counted after this time (SCS-130a). */
@@ -23,13 +22,11 @@ export function sidecarSetController(context: ControllerContext): Controller {
   const fleet = new SidecarSetFleet(context);
   const { sets, rollOuts } = fleet;
   const storeAll = storingSidecarSets(context, sets);
-  const keepSelection = keepingSelection(context, sets);
   let isFirst = true;
 
   sets.onChange(({ before, after }) => {
     const uid = (after ?? before)?.metadata.uid;
     if (uid === undefined) return;
-    if (concernsSelection(before, after)) keepSelection();
     const reason = reasonToLook(before, after);
     if (reason) fleet.add(uid, reason);
     if (isLeading()) rollOuts.add(uid);
@@ -72,7 +69,6 @@ export function sidecarSetController(context: ControllerContext): Controller {
       fleet.begin(term);
     },
     wantAll() {
-      keepSelection();
       if (isFirst) storeAll();
       for (const { metadata, status, spec } of sets.all()) {
         // The counts of type NotUpdate stay what they were when its last pod was created (SCS-131, SCS-131a).

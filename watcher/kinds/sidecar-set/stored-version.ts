@@ -1,6 +1,6 @@
 /**
  * SidecarSets that OpenKruise has stored as v1alpha1 can be read only while the webhook converts them. A watcher that starts
- * while it is away could not read them, nor keep the SidecarSelection by which the API server refuses pods without sidecars.
+ * while it is away could not read them.
  * Writing an object as it is stores it in the present version; one that is stored so already is not written.
  */
 import { failureTypeOf } from '../../../api/core/failure.ts';
