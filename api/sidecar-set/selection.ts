@@ -1,7 +1,7 @@
 /**
  * SidecarSelection: what all SidecarSets require of new pods, in one object. The API server refuses by it the pods that lack
  * their sidecars, while the webhook is away: a policy that is evaluated once for each SidecarSet costs each new pod 0.1 ms for
- * each of them. The webhook writes it, and the policy in `deploy/rbac-gates/PodWebhook.yaml` reads it.
+ * each of them. Webhook and watcher write it, and the policy in `deploy/rbac-gates/PodWebhook.yaml` reads it.
  *
  * It speaks of facts about a pod, which are texts: `app=web` and `app` for a label, `ns:env=dev` and `ns:env` for one of its
  * namespace, `injected:logs` for an injected SidecarSet. A pod lacks the sidecars of an entry if it has one fact of each list

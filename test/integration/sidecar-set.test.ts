@@ -8,6 +8,7 @@ import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { installation, kubeResource } from '../../api/core/well-known.ts';
 import { selectsPod } from '../../api/sidecar-set/injection/choose.ts';
+import { type SidecarSelection, sidecarSelectionName, sidecarSelections } from '../../api/sidecar-set/selection.ts';
 import { type SidecarSet, sidecarSets, sidecarSetsV1alpha1 } from '../../api/sidecar-set/types.ts';
 import { podWebhook } from '../../api/webhooks.ts';
 import { KubeError } from '../../kube/failures.ts';
@@ -71,6 +72,17 @@ async function injectedPod(namespace: string): Promise<Pod> {
   return await waitFor('an injected pod', async (see) => {
     const pod = see(await newPod(namespace).catch((error: unknown) => String(error)));
     return typeof pod !== 'string' && pod.spec.containers.length > 1 && pod;
+  });
+}
+
+/** The webhook writes what the policy of the API server reads a moment after the SidecarSets have changed. */
+async function areSelected(sets: readonly SidecarSet[]): Promise<void> {
+  await waitFor('the SidecarSelection', async (see) => {
+    const found = see(
+      await windlass().cluster.find<SidecarSelection>(sidecarSelections, { name: sidecarSelectionName }),
+    );
+    const names = found?.spec.sidecarSets.map(({ name }) => name) ?? [];
+    return sets.every(({ metadata }) => names.includes(metadata.name));
   });
 }
 
@@ -179,7 +191,7 @@ describeAlone('while the webhook is away', () => {
     const { cluster, stopWebhook, restartWebhook } = windlass();
     const [strict, lenient] = await Promise.all([cluster.newNamespace(), cluster.newNamespace()]);
     const sets = [await newSet(strict), await newSet(lenient, {}, { 'windlass.io/injection-failure': 'Ignore' })];
-    await Promise.all([injectedPod(strict), injectedPod(lenient)]);
+    await Promise.all([injectedPod(strict), injectedPod(lenient), areSelected(sets.slice(0, 1))]);
     await stopWebhook();
     try {
       // the API server hears of the SidecarSet by a watch of its own
@@ -247,6 +259,7 @@ describeAlone('while the webhook is away', () => {
         return { namespace, set, pods: given.pods, expected };
       }),
     );
+    await areSelected(cases.map(({ set }) => set));
     await stopWebhook();
     try {
       for (const { namespace, set, expected, ...of } of cases) {

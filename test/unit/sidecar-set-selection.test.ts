@@ -16,6 +16,8 @@ import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
 import { KubeError, noAnswer } from '../../kube/failures.ts';
 import { followSidecarSets } from '../../watcher/admission/review/followed-sidecar-sets.ts';
 import { keepSelection } from '../../watcher/admission/review/kept-selection.ts';
+import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
+import { runController } from '../support/controller-context.ts';
 import { type Meet, MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { sidecarSetDraft } from '../support/objects/sidecar-set.ts';
 import { waitFor } from '../support/wait.ts';
@@ -231,6 +233,21 @@ describe('the object with the selection', () => {
     await waitFor('the object', () => namesIn(cluster)?.length === 1);
     cluster.remove(sidecarSelections, { name: 'windlass' });
     await waitFor('the object again', () => namesIn(cluster)?.length === 1);
+  });
+
+  it('is written by the leading watcher as well, with gate PodWebhook', async () => {
+    const cluster = new MemoryCluster();
+    cluster.put(sidecarSets, set() as never);
+    const off = await runController(sidecarSetController, { cluster, gates: 'PodWebhook=false' });
+    stops.push(() => off.stop());
+    const statusOf = () => cluster.look<SidecarSet>(sidecarSets, { name: 'logs' })?.status;
+    await waitFor('the status', () => statusOf() !== undefined);
+    expect(stored(cluster)).toBeUndefined();
+    const leading = await runController(sidecarSetController, { cluster });
+    stops.push(() => leading.stop());
+    await waitFor('the object', () => namesIn(cluster)?.join() === 'logs');
+    cluster.remove(sidecarSets, { name: 'logs' });
+    await waitFor('the deletion', () => namesIn(cluster)?.length === 0);
   });
 
   it('is not written before all SidecarSets are known', async () => {

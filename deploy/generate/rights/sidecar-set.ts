@@ -2,6 +2,22 @@ import { group, installation } from '../../../api/core/well-known.ts';
 import { sidecarSelectionName, sidecarSelections } from '../../../api/sidecar-set/selection.ts';
 import type { Rights } from './right.ts';
 
+const keepsSelection = [
+  {
+    why: 'the summary of all SidecarSets that the policy of rbac-gates/PodWebhook.yaml reads; a name cannot limit create',
+    group: sidecarSelections.group,
+    resources: [sidecarSelections.plural],
+    verbs: ['create'],
+  },
+  {
+    why: 'the same: this one object',
+    group: sidecarSelections.group,
+    resources: [sidecarSelections.plural],
+    resourceNames: [sidecarSelectionName],
+    verbs: ['get', 'patch'],
+  },
+] as const;
+
 export const sidecarSetRights: Rights = {
   watcher: [
     {
@@ -34,6 +50,7 @@ export const sidecarSetRights: Rights = {
       resources: ['sidecarsets/finalizers'],
       verbs: ['update'],
     },
+    ...keepsSelection,
     {
       why: 'the labels of namespaces, by which SidecarSets select pods',
       group: '',
@@ -49,19 +66,7 @@ export const sidecarSetRights: Rights = {
     },
   ],
   webhook: [
-    {
-      why: 'the summary of all SidecarSets that the policy of rbac-gates/PodWebhook.yaml reads; a name cannot limit create',
-      group: sidecarSelections.group,
-      resources: [sidecarSelections.plural],
-      verbs: ['create'],
-    },
-    {
-      why: 'the same: this one object',
-      group: sidecarSelections.group,
-      resources: [sidecarSelections.plural],
-      resourceNames: [sidecarSelectionName],
-      verbs: ['get', 'patch'],
-    },
+    ...keepsSelection,
     {
       why: 'SidecarSets: whether a new one conflicts with them, and what is injected into new pods',
       group: group.apps,

@@ -4,12 +4,14 @@ import { isActive, type Pod } from '../../../api/core/pod.ts';
 import { windlassAnnotation } from '../../../api/core/well-known.ts';
 import { rollOutType } from '../../../api/fleet/operation.ts';
 import { prefetchShare } from '../../../api/fleet/pre-download.ts';
+import { sidecarSelectionName } from '../../../api/sidecar-set/selection.ts';
 import { swapSidecarType } from '../../../api/sidecar-set/swap.ts';
 import { isNotUpdate, type SidecarSet, sidecarSets } from '../../../api/sidecar-set/types.ts';
 import type { Change } from '../../../kube/cache.ts';
 import { isWhollyConsistent, listedSets } from '../../../workflows/plan/sidecar-set/pods.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { ownerIn } from '../../fleet/owned.ts';
+import { concernsSelection, selectionWriter } from '../../sidecar-selection.ts';
 import { SidecarSetFleet } from './fleet.ts';
 import { storingSidecarSets } from './stored-version.ts';
 
@@ -22,11 +24,17 @@ export function sidecarSetController(context: ControllerContext): Controller {
   const fleet = new SidecarSetFleet(context);
   const { sets, rollOuts } = fleet;
   const storeAll = storingSidecarSets(context, sets);
+  const writeSelection = selectionWriter(context.kube, context.log);
+  const selections = context.queue('sidecar-selection', async () => {
+    if (context.config.featureGates.PodWebhook) await writeSelection([...sets.all()]);
+    return undefined;
+  });
   let isFirst = true;
 
   sets.onChange(({ before, after }) => {
     const uid = (after ?? before)?.metadata.uid;
     if (uid === undefined) return;
+    if (isLeading() && concernsSelection(before, after)) selections.add(sidecarSelectionName);
     const reason = reasonToLook(before, after);
     if (reason) fleet.add(uid, reason);
     if (isLeading()) rollOuts.add(uid);
@@ -69,6 +77,7 @@ export function sidecarSetController(context: ControllerContext): Controller {
       fleet.begin(term);
     },
     wantAll() {
+      selections.add(sidecarSelectionName);
       if (isFirst) storeAll();
       for (const { metadata, status, spec } of sets.all()) {
         // The counts of type NotUpdate stay what they were when its last pod was created (SCS-131, SCS-131a).

@@ -1,0 +1,80 @@
+/**
+ * Keeps the SidecarSelection, by which the API server checks new pods while the webhook is away. The webhook and the leading
+ * watcher both do: it follows a new SidecarSet although the webhook has died since, and a deleted one while no watcher leads.
+ */
+import { type JsonObject, sameJson } from '../api/base/json.ts';
+import { failureTypeOf } from '../api/core/failure.ts';
+import { typedSpec } from '../api/sidecar-set/read.ts';
+import {
+  type SidecarSelection,
+  type SidecarSelectionSpec,
+  sidecarSelection,
+  sidecarSelectionName,
+  sidecarSelections,
+} from '../api/sidecar-set/selection.ts';
+import type { SidecarSet } from '../api/sidecar-set/types.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { KubeError } from '../kube/failures.ts';
+
+/** Returns the function that writes the object where it is not what these SidecarSets, all that there are, say. */
+export function selectionWriter(
+  client: Pick<KubeClient, 'get' | 'create' | 'patch'>,
+  log: { readonly warn: (fields: object, message: string) => void },
+): (sets: readonly SidecarSet[]) => Promise<void> {
+  const ref = { name: sidecarSelectionName };
+  let trouble: string | undefined;
+
+  /** Once, not in each pass. */
+  function report(now: string | undefined): void {
+    if (now !== undefined && now !== trouble) log.warn({}, now);
+    trouble = now;
+  }
+
+  async function write(spec: SidecarSelectionSpec): Promise<void> {
+    const found = await client.get<SidecarSelection>(sidecarSelections, ref).catch(undefinedIfMissing);
+    if (found === undefined) await client.create(sidecarSelections, { metadata: ref, spec });
+    else if (!sameJson(found.spec, spec)) {
+      const { resourceVersion } = found.metadata;
+      await client.patch(sidecarSelections, ref, 'json', [
+        { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+        { op: 'add', path: '/spec', value: spec },
+      ]);
+    }
+  }
+
+  return async (sets) => {
+    const spec = sidecarSelection(sets.map((set) => ({ ...set, spec: typedSpec({ ...set.spec } as JsonObject) })));
+    try {
+      await write(spec);
+      report(fullness(spec));
+    } catch (error) {
+      const type = failureTypeOf(error);
+      if (!isMissing(error) && type !== 'Denied' && type !== 'Invalid') throw error;
+      report(`Cannot write the SidecarSelection: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  };
+}
+
+function fullness({ unchecked, uncheckedNames = [] }: SidecarSelectionSpec): string | undefined {
+  if (unchecked === undefined) return undefined;
+  const names = uncheckedNames.join(', ');
+  return `The SidecarSelection is full: while the webhook is away, pods start without the sidecars of ${unchecked} SidecarSets, such as ${names}`;
+}
+
+function undefinedIfMissing(error: unknown): undefined {
+  if (!isMissing(error)) throw error;
+}
+
+/** The object or its CRD, which comes with the policy. */
+function isMissing(error: unknown): boolean {
+  return error instanceof KubeError && error.status === 404;
+}
+
+/** Whether a change of a SidecarSet may change the selection: status writes do not. */
+export function concernsSelection(before: SidecarSet | undefined, after: SidecarSet | undefined): boolean {
+  if (before === undefined || after === undefined) return true;
+  return (
+    before.metadata.generation !== after.metadata.generation ||
+    !sameJson(before.metadata.annotations ?? {}, after.metadata.annotations ?? {})
+  );
+}
