@@ -2,6 +2,8 @@
 // (SCS-106).
 
 import { type Json, type JsonObject, listOr, objectOr, sameJson } from '../base/json.ts';
+import { compareGoStrings } from '../base/json-go.ts';
+import { perObject } from '../base/per-object.ts';
 import { type FieldError, forbidden, invalid } from '../core/field-error.ts';
 import { canaryBase, isCanary, isPair } from './canary.ts';
 import { sidecarSetAnnotation } from './marks.ts';
@@ -27,6 +29,29 @@ export function conflictsOf(object: JsonObject, all: readonly JsonObject[]): rea
       ...annotationConflicts(object, other),
     ]);
 }
+
+/**
+ * The names of SidecarSets that a pod may get together with this one, and that have a container of the same name: there the
+ * one that is injected later replaces the other's (SCS-23). Admission refuses the second of them, unless both are written at
+ * the same time.
+ */
+export function conflictingSets(object: JsonObject, all: readonly JsonObject[]): readonly string[] {
+  const name = nameOf(object);
+  const own = keysOf(object);
+  const sharing = all.filter(
+    (other) => nameOf(other) !== name && keysOf(other).some((key) => own.includes(key)) && !isPair(object, other),
+  );
+  if (sharing.length === 0) return [];
+  const selection = selectionOf(object);
+  return sharing
+    .filter((other) => mayOverlap(selection, selectionOf(other)))
+    .map(nameOf)
+    .toSorted(compareGoStrings);
+}
+
+const keysOf = perObject((object: JsonObject): readonly string[] =>
+  containersOf(object).flatMap(({ list, container }) => keysInPod(list, container)),
+);
 
 /** What is wrong with the base of a canary; `base` is undefined when there is none of that name. */
 export function baseProblems(object: JsonObject, base: JsonObject | undefined): readonly FieldError[] {

@@ -41,5 +41,7 @@ export const sidecarSetWaits = {
   Skipped: 'Signal retry to have these pods updated after all',
   Undone: 'Change the images, or signal resume to roll them out after all',
   PartitionReached: 'Lower updateStrategy.partition to update more pods',
+  ContainerConflict:
+    'Rename a container, or narrow a selector: these SidecarSets have containers of the same name for the same pods, and one replaces the other',
 } as const;
 export type SidecarSetWaitReason = keyof typeof sidecarSetWaits;

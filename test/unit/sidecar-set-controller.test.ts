@@ -113,6 +113,23 @@ describe('the controller of SidecarSets', () => {
     await waitFor('the pod to go', () => statusIn(cluster)?.matchedPods === 1);
   });
 
+  it('SCS-23: reports another SidecarSet with a container of the same name for the same pods, on both', async () => {
+    const cluster = new MemoryCluster();
+    const named = (name: string, spec: JsonObject = {}) => {
+      const { metadata, ...rest } = set(spec);
+      return { ...rest, metadata: { ...metadata, name, uid: `${name}-uid` } };
+    };
+    const others = { selector: { matchLabels: { app: 'elsewhere' } } };
+    for (const one of [named('a'), named('b'), named('c', others)]) cluster.put(sidecarSets, one);
+    const waitOf = (name: string) => cluster.look<SidecarSet>(sidecarSets, { name })?.status?.waitingFor;
+    await run(cluster);
+    await waitFor('the report', () => waitOf('a') !== undefined && waitOf('b') !== undefined);
+    expect(waitOf('a')).toMatchObject({ reason: 'ContainerConflict', blockedBy: ['sidecarset/b'] });
+    expect(waitOf('b')).toMatchObject({ reason: 'ContainerConflict', blockedBy: ['sidecarset/a'] });
+    await waitFor('the third', () => cluster.look<SidecarSet>(sidecarSets, { name: 'c' })?.status !== undefined);
+    expect(waitOf('c')).toBeUndefined();
+  });
+
   it('SCS-6, SCS-130a: a pod that ends is not counted, whether or not it was ever ready', async () => {
     const cluster = new MemoryCluster();
     const object = set();

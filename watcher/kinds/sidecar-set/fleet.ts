@@ -2,6 +2,7 @@
  * SidecarSets as a fleet: one queue in which each has one writer, and the roll-outs that give the permits to update running
  * pods. A SidecarSet keeps no pods of its own; it is a sibling of workloads on the same queue.
  */
+import type { JsonObject } from '../../../api/base/json.ts';
 import { failureTypeOf } from '../../../api/core/failure.ts';
 import type { KubeObject } from '../../../api/core/meta.ts';
 import type { Pod } from '../../../api/core/pod.ts';
@@ -11,6 +12,7 @@ import { prefetchShare } from '../../../api/fleet/pre-download.ts';
 import type { ControllerRevision } from '../../../api/fleet/revision.ts';
 import { type ImagePullJob, imagePullJobs } from '../../../api/image-pull-job/types.ts';
 import { type NodeImage, nodeImages } from '../../../api/node-image/types.ts';
+import { conflictingSets } from '../../../api/sidecar-set/conflicts.ts';
 import { sidecarSetLabel } from '../../../api/sidecar-set/marks.ts';
 import { sidecarRevisions } from '../../../api/sidecar-set/revision.ts';
 import { swapWaits } from '../../../api/sidecar-set/swap.ts';
@@ -182,6 +184,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     const { failures, impossible } = this.#failuresOf(uid);
     const swaps = new Map(this.#swaps?.dueSteps(uid).map(({ pod, step }) => [pod.uid, step]));
     const inFront = this.#operations?.inFrontOf(uid);
+    const conflicts = conflictingSets(asJson(owner), [...this.sets.all()].map(asJson));
     const pods = this.pods.byIndex(podsBySidecarSet, name).filter((pod) => this.manages(owner, pod));
     const pullJobs = ownedBy(this.pullJobs, sidecarSets, uid);
     const { KruiseDaemon, ImagePullJobGate } = config.featureGates;
@@ -196,6 +199,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
       nowMs: now(),
       ...(swaps.size > 0 && { swaps }),
       ...(inFront && inFront.size > 0 && { inFront }),
+      ...(conflicts.length > 0 && { conflicts }),
       ...(engine && { engine }),
       ...(failures && { failures }),
       ...(impossible.size > 0 && { impossible }),
@@ -406,4 +410,8 @@ function refusedSwap(error: unknown): Wait {
 
 function goneBecause(why: string): SwapStanding {
   return { look: { kind: 'gone', why } };
+}
+
+function asJson(set: SidecarSet): JsonObject {
+  return set as unknown as JsonObject;
 }

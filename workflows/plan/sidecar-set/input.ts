@@ -43,6 +43,8 @@ export interface SidecarSetInput {
   readonly pullJobs?: readonly ImagePullJob[];
   /** What failed when the last plans were carried out. Absent: nothing. */
   readonly failures?: SidecarSetFailures;
+  /** The names of SidecarSets with containers of the same names for the same pods. Absent: none. */
+  readonly conflicts?: readonly string[];
   /** Why no write can update a pod, by its UID, as it was found when it was its turn. Absent: nothing is known of any. */
   readonly impossible?: ReadonlyMap<string, string>;
 }

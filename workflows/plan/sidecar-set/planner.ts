@@ -26,7 +26,7 @@ import { planSwaps } from './swaps.ts';
 import { previousContent } from './undo.ts';
 import { planUpdate } from './update.ts';
 import { upgradableWrite } from './upgradable.ts';
-import { isUpdateLeft, noPermitInMs, type SidecarSetSituation, sidecarSetRules } from './waits.ts';
+import { containerConflict, isUpdateLeft, noPermitInMs, type SidecarSetSituation, sidecarSetRules } from './waits.ts';
 
 /** So many pods are marked as not upgradable in one pass; the next one follows at once. */
 export const mostMarked = 256;
@@ -94,7 +94,9 @@ function statusOf(situation: SidecarSetSituation): SidecarSetStatus {
     collisionCount: owner.status?.collisionCount ?? 0,
   };
   const counts = sidecarSetStatus(owner, facts);
-  const wait = isNotUpdate(owner.spec.updateStrategy) ? undefined : firstWait(sidecarSetRules, situation);
+  const wait = isNotUpdate(owner.spec.updateStrategy)
+    ? undefined
+    : (firstWait(sidecarSetRules, situation) ?? containerConflict(situation));
   return { ...counts, ...(wait && { waitingFor: waitingSince(owner.status?.waitingFor, wait, now) }) };
 }
 

@@ -169,6 +169,13 @@ function partitionReached({ update }: SidecarSetSituation): Wait | undefined {
   return line.length === 0 && kept.length > 0 ? wait('PartitionReached', kept) : undefined;
 }
 
+/** No roll-out waits for this: it is reported where there is nothing else to report. */
+export function containerConflict({ scene }: SidecarSetSituation): Wait | undefined {
+  const { conflicts = [] } = scene.input;
+  const others = conflicts.map((name) => `sidecarset/${name}`);
+  return others.length > 0 ? waitFor('ContainerConflict', others, sidecarSetWaits.ContainerConflict) : undefined;
+}
+
 /** Who said so, and what had been changed. */
 function orderedBy({ by, at }: Order, scene: SidecarSetScene): string {
   const who = by === '' ? 'an operator' : by;
