@@ -65,6 +65,9 @@ export function count(path: string, value: Json | undefined): Measure {
   return { path, key: `${path} text`, value: length, most: longestCount, rule };
 }
 
+/** Bytes of the keys and values of all annotations of an object, as Kubernetes limits them. */
+export const mostAnnotationBytes = 256 * 1024;
+
 /** The number of nested levels of objects and lists: 1 for an empty object, 0 for a number or a string. */
 export function depthOf(value: unknown): number {
   let depth = 0;

@@ -7,7 +7,7 @@
 import { isJsonObject, type JsonObject, listOr, objectOr } from '../base/json.ts';
 import { jsonBytes } from '../base/json-bytes.ts';
 import type { FieldError } from '../core/field-error.ts';
-import { type Measure, overLimit } from '../core/limits.ts';
+import { type Measure, mostAnnotationBytes, overLimit } from '../core/limits.ts';
 import { longestTimeoutSeconds } from '../core/probe.ts';
 
 /** Probes of one marker. */
@@ -24,9 +24,6 @@ export const mostProbeBytes = 32 * 1024;
 
 /** Bytes of JSON of all probes of one marker. */
 export const mostMarkerProbeBytes = 128 * 1024;
-
-/** Characters of the keys and values of the annotations that a state writes: the limit of a pod's annotations. */
-export const mostAnnotationBytes = 256 * 1024;
 
 /** The limits that a marker exceeds. What `before` exceeds already is no problem as long as it does not grow. */
 export function limitProblems(spec: JsonObject, before: JsonObject = {}): readonly FieldError[] {

@@ -9,7 +9,7 @@ import { explained, yamlOf } from './yaml.ts';
 
 /** The policies that limit what the watcher writes to what belongs to Windlass. */
 export function watcherPolicyFile(): string {
-  return yamlOf([configMaps, pods, podStatus, sets, claims, revisions].flatMap(policyOf), {
+  return yamlOf([configMaps, pods, podStatus, sets, pvcs, revisions].flatMap(policyOf), {
     about:
       'Whoever may write ConfigMaps, pods, and what pods are made from, in every namespace, may do nearly everything. The ' +
       `watcher has to write those that belong to ${controllers}, the sidecars of SidecarSets in others, and what belongs to ` +
@@ -213,17 +213,17 @@ const sets: Policy = {
   ],
 };
 
-const claims: Policy = {
-  name: 'windlass-watcher-claims',
+const pvcs: Policy = {
+  name: 'windlass-watcher-pvcs',
   rule: { resources: ['persistentvolumeclaims'] },
-  variables: [{ name: 'claim', expression: written }],
+  variables: [{ name: 'pvc', expression: written }],
   validations: [
     explained(
       {
         expression:
-          `${isControlled('variables.claim', isWorkload)} || (request.operation == 'DELETE' && ` +
-          `'${cloneSetMark.instanceId}' in variables.claim.metadata.?labels.orValue({}) && ` +
-          'variables.claim.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false) && ' +
+          `${isControlled('variables.pvc', isWorkload)} || (request.operation == 'DELETE' && ` +
+          `'${cloneSetMark.instanceId}' in variables.pvc.metadata.?labels.orValue({}) && ` +
+          'variables.pvc.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false) && ' +
           "owner.kind == 'Pod' && owner.apiVersion == 'v1'))",
         message: `the watcher may only write PVCs that ${controllers} controls, and delete those that went to its pods`,
         reason: 'Forbidden',

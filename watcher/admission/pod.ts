@@ -9,6 +9,7 @@ import {
   mostOrderedContainers,
 } from '../../api/container-launch-priority.ts';
 import type { FieldError } from '../../api/core/field-error.ts';
+import { mostAnnotationBytes } from '../../api/core/limits.ts';
 import { mirrorAnnotation } from '../../api/core/pod.ts';
 import { type NewPod, needsReadinessGate } from '../../api/core/pod-readiness.ts';
 import { podReadinessGate } from '../../api/core/well-known.ts';
@@ -83,8 +84,7 @@ function isStatic({ metadata }: JsonObject): boolean {
   return objectOr(objectOr(metadata).annotations)[mirrorAnnotation] !== undefined;
 }
 
-/** Of all keys and values. The API server has this limit, but checks it after admission, which copies them many times. */
-const mostAnnotationBytes = 256 * 1024;
+/** The API server has this limit, too, but checks it after admission, which copies annotations many times. */
 function annotationsProblem({ metadata }: JsonObject): FieldError | undefined {
   const { annotations } = objectOr(metadata);
   if (!isJsonObject(annotations)) return undefined;

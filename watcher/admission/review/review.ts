@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject } from '../../../api/base/json.ts';
 import { causeOf, describeErrors, type FieldError } from '../../../api/core/field-error.ts';
+import type { FieldValidation } from '../../../kube/client.ts';
 import { type Answer, failure, isTooDeep, MalformedBody, type Route } from '../server/server.ts';
 import { patchOf } from './patch.ts';
 
@@ -27,8 +28,6 @@ export interface AdmissionRequest {
   /** Absent on CREATE. */
   readonly oldObject?: JsonObject;
 }
-
-export type FieldValidation = 'Ignore' | 'Warn' | 'Strict';
 
 /** The result of a review. */
 export type Verdict =

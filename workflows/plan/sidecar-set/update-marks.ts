@@ -5,7 +5,7 @@
 import { entryOf, isJsonObject, type Json, type JsonObject, objectOr } from '../../../api/base/json.ts';
 import { textBytes } from '../../../api/base/json-bytes.ts';
 import { type GoValue, goJson } from '../../../api/base/json-go.ts';
-import { depthOf } from '../../../api/core/limits.ts';
+import { depthOf, mostAnnotationBytes } from '../../../api/core/limits.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import {
   type Annotations,
@@ -105,9 +105,6 @@ export function annotationProblem({ metadata }: Pod, { patch }: PodWrite): strin
   const long = after.find(([key, text]) => sidecarAnnotations.includes(key) && String(text).length > longestMark);
   return long && `annotation ${long[0]} would have more than ${longestMark} characters`;
 }
-
-/** Kubernetes' limit of all annotations of an object. */
-const mostAnnotationBytes = 256 * 1024;
 
 /** The map in an annotation; empty when it is absent, no map, or so deep that nothing could write it. */
 function readable(pod: Pod, annotation: string): JsonObject {
