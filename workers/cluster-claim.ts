@@ -12,9 +12,12 @@ import type { KubeClient } from '../kube/client.ts';
 export const claimId = 'windlass-cluster-claim';
 
 export interface ClaimMeans {
-  readonly client: Pick<Client, 'workflow' | 'options'>;
+  readonly client: Pick<Client, 'workflow' | 'options' | 'withDeadline'>;
   readonly kube: Pick<KubeClient, 'get'>;
 }
+
+/** A Temporal server that does not answer must not hold up a watcher, which leads without it. */
+const deadlineMs = 5_000;
 
 /**
  * Claims the Temporal namespace for this cluster unless another one has it. Resolves with why it must not be used;
@@ -22,7 +25,9 @@ export interface ClaimMeans {
  */
 export async function claimNamespace({ client, kube }: ClaimMeans): Promise<string | undefined> {
   const { metadata } = await kube.get<KubeObject>(kubeResource.namespaces, { name: 'kube-system' });
-  const owner = (await ownerOf(client)) ?? (await claim(client, metadata.uid));
+  const owner = await client.withDeadline(Date.now() + deadlineMs, async () => {
+    return (await ownerOf(client)) ?? (await claim(client, metadata.uid));
+  });
   if (owner === metadata.uid) return undefined;
   const { namespace } = client.options;
   return (

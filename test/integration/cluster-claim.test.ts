@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client } from '@temporalio/client';
 import { claimId, claimNamespace } from '../../workers/cluster-claim.ts';
@@ -37,5 +39,31 @@ describe('a Temporal namespace', () => {
     await client.workflow.getHandle(claimId).terminate('that cluster is gone');
     expect(await claimFor(other)).toBeUndefined();
     expect(await claimFor(first)).toContain(`belongs to Kubernetes cluster ${other}`);
+  });
+
+  it('is not waited for where Temporal accepts connections and does not answer', async () => {
+    const { port } = new URL(`http://${temporal.address}`);
+    const sockets: Socket[] = [];
+    const relay = createServer((near) => {
+      const far = connect({ port: Number(port), host: '127.0.0.1' });
+      sockets.push(near, far);
+      near.pipe(far).pipe(near);
+      for (const socket of [near, far]) socket.on('error', () => socket.destroy());
+    });
+    relay.listen(0, '127.0.0.1');
+    await once(relay, 'listening');
+    const frozen = new Client({
+      connection: await connectToTemporal(`127.0.0.1:${(relay.address() as AddressInfo).port}`),
+    });
+    try {
+      const kube = { get: async () => ({ metadata: { uid: 'one' } }) as never };
+      await claimNamespace({ client: frozen, kube });
+      for (const socket of sockets) socket.unpipe();
+      await expect(claimNamespace({ client: frozen, kube })).rejects.toThrow();
+    } finally {
+      for (const socket of sockets) socket.destroy();
+      relay.close();
+      await frozen.connection.close();
+    }
   });
 });
