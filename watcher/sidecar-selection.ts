@@ -16,9 +16,12 @@ import type { SidecarSet } from '../api/sidecar-set/types.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { KubeError } from '../kube/failures.ts';
 
-/** Returns the function that writes the object where it is not what these SidecarSets, all that there are, say. */
+/**
+ * Returns the function that writes the object where it is not what these SidecarSets, all that there are, say. There is none
+ * where they require nothing of pods.
+ */
 export function selectionWriter(
-  client: Pick<KubeClient, 'get' | 'create' | 'patch'>,
+  client: Pick<KubeClient, 'get' | 'create' | 'patch' | 'delete'>,
   log: { readonly warn: (fields: object, message: string) => void },
 ): (sets: readonly SidecarSet[]) => Promise<void> {
   const ref = { name: sidecarSelectionName };
@@ -32,9 +35,14 @@ export function selectionWriter(
 
   async function write(spec: SidecarSelectionSpec): Promise<void> {
     const found = await client.get<SidecarSelection>(sidecarSelections, ref).catch(undefinedIfMissing);
-    if (found === undefined) await client.create(sidecarSelections, { metadata: ref, spec });
-    else if (!sameJson(found.spec, spec)) {
+    if (found === undefined) {
+      if (!isEmpty(spec)) await client.create(sidecarSelections, { metadata: ref, spec });
+    } else if (!sameJson(found.spec, spec)) {
       const { resourceVersion } = found.metadata;
+      if (isEmpty(spec)) {
+        await client.delete(sidecarSelections, ref, { preconditions: { resourceVersion } }).catch(undefinedIfMissing);
+        return;
+      }
       await client.patch(sidecarSelections, ref, 'json', [
         { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
         { op: 'add', path: '/spec', value: spec },
@@ -53,6 +61,11 @@ export function selectionWriter(
       report(`Cannot write the SidecarSelection: ${error instanceof Error ? error.message : String(error)}`);
     }
   };
+}
+
+/** Without the object the API server does not even begin to evaluate the policy. */
+function isEmpty({ sidecarSets, unchecked }: SidecarSelectionSpec): boolean {
+  return sidecarSets.length === 0 && unchecked === undefined;
 }
 
 function fullness({ unchecked, uncheckedNames = [] }: SidecarSelectionSpec): string | undefined {

@@ -37,6 +37,8 @@ export interface SidecarSelectionSpec {
    * nothing by what a pod has.
    */
   readonly byFact: Readonly<Record<string, readonly number[]>>;
+  /** Whether `byFact` has facts of namespaces. Absent: the labels of a pod tell whether it has one of its facts. */
+  readonly byNamespace?: true;
   /** How many SidecarSets do not fit in, whose pods are not checked. Absent: none. */
   readonly unchecked?: number;
   /** The first ten of them. */
@@ -86,12 +88,17 @@ export function sidecarSelection(sets: readonly SidecarSet[]): SidecarSelectionS
   }
   const names = unchecked.toSorted(byName).map(({ name }) => name);
   const sorted = checked.toSorted(byName);
+  const byFact = indexOf(sorted);
   return {
     sidecarSets: sorted,
-    byFact: indexOf(sorted),
+    byFact,
+    ...(Object.keys(byFact).some((fact) => fact.startsWith(ofNamespace)) && { byNamespace: true }),
     ...(names.length > 0 && { unchecked: names.length, uncheckedNames: names.slice(0, selectionLimit.names) }),
   };
 }
+
+/** What the facts of a namespace begin with. The keys of labels have no colon. */
+const ofNamespace = 'ns:';
 
 function byName(left: SelectionEntry, right: SelectionEntry): number {
   return compareGoStrings(left.name, right.name);
@@ -127,7 +134,7 @@ function isRequired({ metadata, spec }: SidecarSet): boolean {
 function entryOf({ metadata: { name }, spec }: SidecarSet, canaries: Canaries): SelectionEntry {
   const requirements = [
     ...requirementsOf(spec.selector ?? {}).map((one) => ({ ...one, prefix: '' })),
-    ...requirementsOf(spec.namespaceSelector ?? {}).map((one) => ({ ...one, prefix: 'ns:' })),
+    ...requirementsOf(spec.namespaceSelector ?? {}).map((one) => ({ ...one, prefix: ofNamespace })),
   ].map(({ prefix, key, operator, values = [] }) => ({
     isWanted: operator === 'In' || operator === 'Exists',
     facts: values.length === 0 ? [`${prefix}${key}`] : [...new Set(values)].map((value) => `${prefix}${key}=${value}`),

@@ -195,8 +195,11 @@ async function newSidecarSet(kube: KubeClient, name: string, app: string): Promi
 
 /** The policy of the API server checks so many. */
 async function checkedSidecarSets(kube: KubeClient): Promise<number> {
-  const { spec } = await kube.get<SidecarSelection>(sidecarSelections, { name: sidecarSelectionName });
-  return spec.sidecarSets.length;
+  const ref = { name: sidecarSelectionName };
+  const found = await kube.get<SidecarSelection>(sidecarSelections, ref).catch((error: unknown) => {
+    if (!isGone(error)) throw error;
+  });
+  return found?.spec.sidecarSets.length ?? 0;
 }
 
 async function containersOfNewPod(kube: KubeClient): Promise<number | undefined> {

@@ -34,7 +34,9 @@ const rule = (key: string, operator: string, ...values: readonly string[]) => ({
 /** What the policy makes of the summary. */
 function missing(sets: readonly SidecarSet[], facts: readonly string[]): readonly string[] {
   const has = (fact: string) => facts.includes(fact);
-  const { sidecarSets, byFact } = sidecarSelection(sets);
+  const { sidecarSets, byFact, byNamespace = false } = sidecarSelection(sets);
+  const ofPod = facts.filter((fact) => !fact.startsWith('ns:'));
+  if (!byNamespace && ![...ofPod, ''].some((fact) => fact in byFact)) return []; // its match condition
   const places = [...facts, ''].flatMap((fact) => byFact[fact] ?? []);
   return [...new Set(places)]
     .flatMap((place) => sidecarSets[place] ?? [])
@@ -128,6 +130,16 @@ describe('the selection of SidecarSets', () => {
       ...{ 'app=a': [0], 'app=b': [0] },
       ...{ 'app=c': [1], 'app=d': [2] },
       '': [3],
+    });
+  });
+
+  it('says whether a pod may be selected of which only the labels are known', () => {
+    const prod: JsonObject = { namespaceSelector: { matchLabels: { env: 'prod' } } };
+    const dev: JsonObject = { namespaceSelector: { matchLabels: { env: 'dev' } } };
+    expect(sidecarSelection([set(prod, 'a')]).byNamespace).toBeUndefined();
+    expect(sidecarSelection([set(prod, 'a'), set(dev, 'b')])).toMatchObject({
+      byFact: { 'ns:env=prod': [0], 'ns:env=dev': [1] },
+      byNamespace: true,
     });
   });
 
@@ -226,6 +238,18 @@ describe('the object with the selection', () => {
     expect(writes.slice(length)).toEqual(['patch']);
   });
 
+  it('is not there while the SidecarSets require nothing of pods', async () => {
+    const cluster = new MemoryCluster();
+    cluster.put(sidecarSets, set({}, 'a') as never);
+    const { writes, warnings } = keep(cluster);
+    await waitFor('the object', () => namesIn(cluster)?.length === 1);
+    cluster.put(sidecarSets, set({}, 'a', { 'windlass.io/injection-failure': 'Ignore' }) as never);
+    await waitFor('its deletion', () => stored(cluster) === undefined);
+    cluster.put(sidecarSets, set({}, 'b') as never);
+    await waitFor('the object again', () => namesIn(cluster)?.join() === 'b');
+    expect([writes, warnings]).toEqual([['create', 'delete', 'create'], []]);
+  });
+
   it('is written again where somebody has changed or deleted it', async () => {
     const cluster = new MemoryCluster();
     cluster.put(sidecarSets, set() as never);
@@ -247,7 +271,7 @@ describe('the object with the selection', () => {
     stops.push(() => leading.stop());
     await waitFor('the object', () => namesIn(cluster)?.join() === 'logs');
     cluster.remove(sidecarSets, { name: 'logs' });
-    await waitFor('the deletion', () => namesIn(cluster)?.length === 0);
+    await waitFor('its deletion', () => stored(cluster) === undefined);
   });
 
   it('is not written before all SidecarSets are known', async () => {

@@ -14,7 +14,7 @@ const keepsSelection = [
     group: sidecarSelections.group,
     resources: [sidecarSelections.plural],
     resourceNames: [sidecarSelectionName],
-    verbs: ['get', 'patch'],
+    verbs: ['get', 'patch', 'delete'],
   },
 ] as const;
 

@@ -5,7 +5,7 @@ import { concernsSelection, selectionWriter } from '../../sidecar-selection.ts';
 import type { FollowedSidecarSets } from './followed-sidecar-sets.ts';
 
 export interface SelectionMeans {
-  readonly client: Pick<KubeClient, 'get' | 'create' | 'patch'>;
+  readonly client: Pick<KubeClient, 'get' | 'create' | 'patch' | 'delete'>;
   readonly sidecars: Pick<FollowedSidecarSets, 'all' | 'onChange' | 'synced'>;
   readonly log: { readonly warn: (fields: object, message: string) => void };
   /** How often the object is looked at without a change of a SidecarSet: a minute. */
