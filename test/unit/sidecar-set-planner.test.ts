@@ -205,6 +205,16 @@ describe('the plan for a SidecarSet', () => {
       expect(left.rollOut?.isWanted).toBe(true);
     });
 
+    it('hold up none of their namespace, and are not updated in the batch that names them, once they are given back', () => {
+      const { input, latest } = given({ old: evil, spec });
+      const [other, ...failing] = input.pods as [Pod, ...Pod[]];
+      const failures = failed(failing, { aside: new Set(failing.map(({ metadata }) => metadata.uid)) });
+      const plan = planSidecarSet({ ...input, permit: permitFor(latest, failing), failures });
+      expect(plan.disruption).toEqual([]);
+      for (const { metadata } of failing) expect(plan.named?.pods.get(metadata.uid)).toMatchObject({ state: 'notNow' });
+      expect(namesIn(plan)).toEqual([other.metadata.name]);
+    });
+
     it('are waited for as pods that cannot be changed where no write is possible', () => {
       const { input, latest } = given({ old: { ...many(1), ...evil }, spec });
       const [first, second] = of(input.pods, 'evil') as [Pod, Pod];
