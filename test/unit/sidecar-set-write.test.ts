@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { type JsonObject, objectOr } from '../../api/base/json.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
-import { updateStateAnnotation } from '../../workflows/plan/sidecar-set/pods.ts';
+import { hasLongMark, updateStateAnnotation } from '../../workflows/plan/sidecar-set/pods.ts';
 import { type SidecarTarget, targetOfSpec } from '../../workflows/plan/sidecar-set/target.ts';
 import { annotationProblem } from '../../workflows/plan/sidecar-set/update-marks.ts';
 import { upgradableWrite } from '../../workflows/plan/sidecar-set/upgradable.ts';
@@ -64,6 +64,18 @@ describe('the annotations that a write leaves', () => {
     expect(problemOf({ 'kruise.io/sidecarset-hash': others(65_400) })).toContain(
       'annotation kruise.io/sidecarset-hash',
     );
+  });
+
+  it('are as long as is read at most, also where a mark was short enough before', () => {
+    const record = (length: number) => ({ [updateStateAnnotation]: JSON.stringify({ mesh: 'm'.repeat(length) }) });
+    const lengthOf = (pod: Pod) => annotationsOf(pod)[updateStateAnnotation]?.length ?? 0;
+    const left = 64 * 1024 - lengthOf(updated(two, withAnnotations(injectedPod([one]), record(0))));
+    const longer = withAnnotations(injectedPod([one]), record(left + 1));
+    expect(hasLongMark(longer)).toBe(false);
+    expect(hasLongMark(updated(two, withAnnotations(injectedPod([one]), record(left))))).toBe(false);
+    expect(problemOf(record(left))).toBeUndefined();
+    expect(hasLongMark(updated(two, longer))).toBe(true);
+    expect(problemOf(record(left + 1))).toContain(`annotation ${updateStateAnnotation}`);
   });
 });
 
