@@ -294,6 +294,26 @@ describe('the roll-out of a SidecarSet', () => {
     expect(controller.warnings.filter((text) => text.includes('has been modified'))).toHaveLength(1);
   });
 
+  it('SCS-186, SCS-187: keeps what another SidecarSet writes into the same mark between the read and the write', async () => {
+    const cluster = new MemoryCluster();
+    const mark = 'kruise.io/sidecarset-hash';
+    const entriesOf = (pod?: Pod) => JSON.parse(pod?.metadata.annotations?.[mark] ?? '{}');
+    const look = () => cluster.look<Pod>(kubeResource.pods, { namespace: 'shop', name: 'a' });
+    const others = { mesh: { hash: 'h', sidecarSetName: 'mesh', sidecarList: ['mesh'] } };
+    let hasWritten = false;
+    const meet = ({ plural, verb, body }: SeenCall) => {
+      const pod = look();
+      if (plural !== 'pods' || verb !== 'patch' || !('spec' in (body as object)) || hasWritten || !pod) return;
+      hasWritten = true;
+      const annotations = { ...pod.metadata.annotations, [mark]: JSON.stringify({ ...entriesOf(pod), ...others }) };
+      cluster.put(kubeResource.pods, { ...pod, metadata: { ...pod.metadata, annotations } } as never);
+    };
+    const { revision, play } = await rollOut({ pods: [['a']], options: { cluster, meet } });
+    expect(await play.run(leaveFor(revision))).toMatchObject({ kind: 'allDone' });
+    expect(imagesIn(cluster)).toEqual(['log:2']);
+    expect(entriesOf(look())).toMatchObject({ logs: { controllerRevision: revision }, mesh: { hash: 'h' } });
+  });
+
   it('SCS-157a: a pod that has become ready since is not updated for free', async () => {
     const spec = { updateStrategy: { maxUnavailable: 0 } };
     const { cluster, controller, revision, play } = await rollOut({
