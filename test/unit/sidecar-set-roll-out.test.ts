@@ -225,6 +225,19 @@ describe('the roll-out of a SidecarSet', () => {
     expect(broken).toEqual([]);
   });
 
+  it('SCS-133: a pod that no write can update is given back after one look, and not after several', async () => {
+    let reads = 0;
+    const meet = ({ plural, verb, name }: SeenCall) => {
+      if (plural === 'pods' && verb === 'get' && name === 'a') reads++;
+    };
+    const annotations = { filler: 'x'.repeat(261_500) };
+    const { cluster, revision, play } = await rollOut({ pods: [['a', { annotations }]], options: { meet } });
+    void play.run(leaveFor(revision)).catch(() => undefined);
+    await waitFor('the wait', () => setIn(cluster)?.status?.waitingFor?.reason === 'CannotChange');
+    await waitFor('the batch', () => play.verdicts.length === 1);
+    expect(reads).toBe(1);
+  });
+
   it('SCS-226: a pod that never gets ready holds up all others until an operator leaves it out', async () => {
     const { cluster, revision, play } = await rollOut({
       pods: [['a'], ['b', { namespace: 'other' }], ['c', { namespace: 'other' }]],
