@@ -247,8 +247,8 @@ describeAlone('H10: what the watcher may write of pods', () => {
       });
     await newPod('injected', listed);
     await newPod('plain', {});
-    const write = (name: string, image: string, metadata: object = {}, container = 'log') => {
-      const body = { metadata, spec: { containers: [{ name: container, image }] } };
+    const write = (name: string, image: string, metadata: object = {}, container = 'log', more: object = {}) => {
+      const body = { metadata, spec: { containers: [{ name: container, image }], ...more } };
       return watcher.patch(kubeResource.pods, { namespace, name }, 'strategic', body as never, { dryRun: true });
     };
     await expect(write('injected', 'log:2', { annotations: { note: 'y' } })).resolves.toBeDefined();
@@ -260,6 +260,9 @@ describeAlone('H10: what the watcher may write of pods', () => {
     await expect(watcher.patch(kubeResource.pods, injectedRef, 'strategic', resize, ofResize)).rejects.toMatchObject(
       refused,
     );
+    // of what the API server lets be changed: it ends the pod
+    const deadline = { activeDeadlineSeconds: 1 };
+    await expect(write('injected', 'log:2', {}, 'log', deadline)).rejects.toMatchObject(refused);
     await expect(write('injected', 'log:2', { finalizers: ['test/x'] })).rejects.toMatchObject(refused);
     const unlisted = { annotations: { 'kruise.io/sidecarset-injected-list': null } };
     await expect(write('injected', 'log:2', unlisted)).rejects.toMatchObject(refused);
