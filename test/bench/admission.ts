@@ -15,7 +15,7 @@ import { type Pair, pairedDifference } from './pairs.ts';
 /** The pod webhook is not asked about pods of this namespace. */
 const exemptNamespace = 'bench-exempt';
 
-/** Creations of a pod that admission does not see and of one that it does: milliseconds of each. */
+/** Creations of pods: milliseconds of each. */
 export function podCreations(kube: KubeClient) {
   const owner = {
     apiVersion: 'apps.kruise.io/v1beta1',
@@ -25,11 +25,22 @@ export function podCreations(kube: KubeClient) {
     controller: true,
   };
   return {
-    async plain(samples: number) {
-      await newNamespace(kube, exemptNamespace, { 'control-plane': 'openkruise' });
-      return await creations(kube, podBody(exemptNamespace), samples);
-    },
     owned: (samples: number) => creations(kube, podBody(benchNamespace, [owner]), samples),
+
+    /**
+     * One that the webhook does not see, and one with an owner, or without Windlass a second of the first kind: in turn. What
+     * the machine does meanwhile meets both.
+     */
+    async inTurn(samples: number, second: 'owned' | 'bare') {
+      await newNamespace(kube, exemptNamespace, { 'control-plane': 'openkruise' });
+      const exempt = podBody(exemptNamespace);
+      const bodies = [exempt, second === 'owned' ? podBody(benchNamespace, [owner]) : exempt] as const;
+      for (const body of bodies) await creations(kube, body, 20);
+      const pairs: Pair[] = [];
+      while (pairs.length < samples)
+        pairs.push({ base: await creation(kube, bodies[0]), present: await creation(kube, bodies[1]) });
+      return pairs;
+    },
   };
 }
 

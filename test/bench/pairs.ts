@@ -2,7 +2,7 @@
 // machine meanwhile meets both. What counts is the median of the differences within the pairs.
 import { quantile, shown } from './figures.ts';
 
-/** A measurement of both subjects, in milliseconds. */
+/** A measurement of both subjects, in milliseconds where the figure says nothing else. */
 export interface Pair {
   readonly base: number;
   readonly present: number;
