@@ -18,18 +18,23 @@ export class RecentlySeen {
 
   /** Whether this key was seen within that time. */
   has(key: string, nowMs: number): boolean {
-    this.#forget(nowMs);
+    this.#dropOld(nowMs);
     return this.#atMs.has(key);
   }
 
   /** Records that this key was seen now. */
   add(key: string, nowMs: number): void {
-    this.#forget(nowMs);
+    this.#dropOld(nowMs);
     this.#atMs.delete(key);
     this.#atMs.set(key, nowMs);
   }
 
-  #forget(nowMs: number): void {
+  /** As if this key had never been seen. */
+  forget(key: string): void {
+    this.#atMs.delete(key);
+  }
+
+  #dropOld(nowMs: number): void {
     for (const [key, atMs] of this.#atMs) {
       // after the clock was set back an entry may lie in the future; it is kept
       if (nowMs - atMs < this.#forMs) return;

@@ -70,7 +70,8 @@ function writer(setting: Setting = {}) {
       call('get', resource, name);
       return live;
     },
-    create: async (resource: Resource, body: Body) => call('create', resource, String(body.metadata?.name), body),
+    create: async (resource: Resource, body: Body, options?: { readonly dryRun?: boolean }) =>
+      call(options?.dryRun ? 'try' : 'create', resource, String(body.metadata?.name), body),
     patch: async (resource: Resource, { name }: { name: string }, _type: string, body: unknown, options?: object) => {
       const answer = call('patch', resource, name, body, options);
       return options && 'subresource' in options ? (drained ?? answer) : answer;
@@ -181,6 +182,80 @@ describe('the writer of CloneSets', () => {
     await expect(act(step, world())).rejects.toThrow('exceeded quota');
     await new Promise((resolve) => setImmediate(resolve));
     expect(events()).toEqual(['FailedCreate: failed to create pod: exceeded quota, pod: web-abcde']);
+  });
+
+  describe('CS-70: PVCs of a pod that cannot be created', () => {
+    const step = (revision: string, ...names: readonly string[]) => ({
+      ...({ kind: 'createPod', name: 'web-abcde' } as const),
+      claims: names.map((name) => ({ metadata: { name } })),
+      pod: { metadata: { name: 'web-abcde', labels: { 'controller-revision-hash': revision } } },
+    });
+    const tries = ['try persistentvolumeclaims/data', 'try pods/web-abcde'];
+    const creations = ['create persistentvolumeclaims/data', 'create pods/web-abcde'];
+
+    it.each([
+      ['refuses the pod', forbidden],
+      ['cannot ask a webhook', () => new KubeError({ status: 500, message: 'failed calling webhook' })],
+    ])('are not created again while the API server %s', async (_, error) => {
+      let isRefused = true;
+      const { act, made, events } = writer({
+        meet: ({ resource }) => {
+          if (isRefused && resource === 'pods') throw error();
+        },
+      });
+      for (const _ of [1, 2, 3]) await expect(act(step('old', 'data'), world())).rejects.toThrow(error().message);
+      expect(made()).toEqual([...creations, ...tries, ...tries]);
+      await new Promise((resolve) => setImmediate(resolve));
+      const why = `FailedCreate: failed to create pod: ${error().message}, pod: web-abcde`;
+      expect(new Set(events())).toEqual(new Set([why]));
+
+      isRefused = false;
+      await act(step('old', 'data'), world());
+      await act(step('old', 'data'), world());
+      expect(made().slice(6)).toEqual([...tries, ...creations, ...creations]);
+    });
+
+    it('nor while one of them is refused', async () => {
+      const { act, made } = writer({
+        meet: ({ name }) => {
+          if (name === 'logs') throw forbidden();
+        },
+      });
+      for (const _ of [1, 2]) await expect(act(step('old', 'data', 'logs'), world())).rejects.toThrow('exceeded quota');
+      expect(made()).toEqual([
+        'create persistentvolumeclaims/data',
+        'create persistentvolumeclaims/logs',
+        'try persistentvolumeclaims/data',
+        'try persistentvolumeclaims/logs',
+      ]);
+    });
+
+    it('and pods of another revision, and those without PVCs, take no call more', async () => {
+      const { act, made } = writer({
+        meet: ({ body }) => {
+          if (JSON.stringify(body).includes('"old"')) throw forbidden();
+        },
+      });
+      for (const _ of [1, 2]) await expect(act(step('old'), world())).rejects.toThrow('exceeded quota');
+      await act(step('new', 'data'), world());
+      expect(made()).toEqual(['create pods/web-abcde', 'create pods/web-abcde', ...creations]);
+    });
+
+    it('are created with a pod that has arrived without an answer', async () => {
+      let lost = false;
+      const { act, made } = writer({
+        live: pod('web-abcde'),
+        meet: ({ verb, resource }) => {
+          if (resource !== 'pods' || verb === 'get') return;
+          if (lost) throw taken();
+          lost = true;
+          throw new KubeError({ status: 0, message: 'no answer' });
+        },
+      });
+      await expect(act(step('old', 'data'), world())).rejects.toThrow('no answer');
+      expect(await act(step('old', 'data'), world())).toBe(true);
+      expect(made()).toEqual([...creations, ...tries, ...creations, 'get pods/web-abcde']);
+    });
   });
 
   describe('CS-31: a pod whose name is taken', () => {

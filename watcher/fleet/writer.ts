@@ -11,7 +11,13 @@ import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { isControlledBy } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { afterNameTaken, type ControllerRevision, type NewRevision, revisionBody } from '../../api/fleet/revision.ts';
+import {
+  afterNameTaken,
+  type ControllerRevision,
+  type NewRevision,
+  revisionBody,
+  revisionMark,
+} from '../../api/fleet/revision.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { type Cache, compareVersions } from '../../kube/cache.ts';
 import { EventBudget, tellEvent } from '../../kube/events.ts';
@@ -133,6 +139,8 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
   readonly #events: EventBudget;
   /** Revisions of which no job was allowed: they are asked for again, but not in every look. */
   readonly #pullsDenied = new RecentlySeen(pullsDeniedMs);
+  /** Revisions of workloads of which a pod could not be created, and none could since. */
+  readonly #podsFailed = new RecentlySeen(podsFailedMs);
   /** Worked out once for each look, and for those steps only that need it. */
   readonly #scenes = new WeakMap<World, SceneOfLook>();
 
@@ -260,30 +268,52 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
     return seen.length > 0 ? all(seen) : undefined;
   }
 
-  /** CS-46, CS-70: the PVCs come first, since the pod cannot start without them. */
+  /**
+   * CS-46, CS-70: the PVCs come first, since the pod cannot start without them. A PVC whose pod is refused is provisioned and
+   * deleted again in each try, so after a failure a pod has to be accepted in a dry run before it gets any.
+   */
   async #createPod(owner: Owner, step: Extract<Intention, { kind: 'createPod' }>): Promise<Seen> {
-    const { caches, events } = this.#options;
-    const seen: Seen[] = [];
-    for (const claim of step.claims) {
-      const created = await this.#createClaim(owner, claim, step.name);
-      if (created) seen.push(created);
+    const { caches, events, now } = this.#options;
+    const kindOfPod = `${owner.metadata.uid}/${revisionIn(step.pod)}`;
+    const toldOfPod = <Result>(creation: Promise<Result>, done: () => EventText | undefined) =>
+      this.#told(owner, creation, done, (why) => events.createFailed(step.name, why));
+    try {
+      if (step.claims.length > 0 && this.#podsFailed.has(kindOfPod, now())) {
+        for (const claim of step.claims) await this.#createClaim(owner, claim, step.name, { dryRun: true });
+        await toldOfPod(this.#tryPod(step), () => undefined);
+      }
+      const seen: Seen[] = [];
+      for (const claim of step.claims) {
+        const created = await this.#createClaim(owner, claim, step.name);
+        if (created) seen.push(created);
+      }
+      const pod = await toldOfPod(this.#createOnce(owner, step), () => events.created(step.name));
+      this.#podsFailed.forget(kindOfPod);
+      const { uid, resourceVersion } = pod.metadata;
+      seen.push((signal) => caches.pods.seen(uid, resourceVersion, signal));
+      return all(seen);
+    } catch (error) {
+      if (failureTypeOf(error) !== undefined && !isTaken(error)) this.#podsFailed.add(kindOfPod, now());
+      throw error;
     }
-    const pod = await this.#told(
-      owner,
-      this.#createOnce(owner, step),
-      () => events.created(step.name),
-      (why) => events.createFailed(step.name, why),
-    );
-    const { uid, resourceVersion } = pod.metadata;
-    seen.push((signal) => caches.pods.seen(uid, resourceVersion, signal));
-    return all(seen);
+  }
+
+  /** Whose name is taken is left to the creation. */
+  async #tryPod({ pod }: Extract<Intention, { kind: 'createPod' }>): Promise<void> {
+    try {
+      await this.#options.kube.create<Pod>(kubeResource.pods, pod, { dryRun: true });
+    } catch (error) {
+      if (!isTaken(error)) throw error;
+    }
   }
 
   /** Undefined: there is one of this name, which the pod uses. */
-  async #createClaim(owner: Owner, claim: JsonObject, pod: string): Promise<Seen | undefined> {
+  async #createClaim(owner: Owner, claim: JsonObject, pod: string, { dryRun = false } = {}): Promise<Seen | undefined> {
     const { kube, caches, events } = this.#options;
     try {
-      const { metadata } = await kube.create<KubeObject>(kubeResource.persistentVolumeClaims, claim);
+      const options = dryRun ? { dryRun } : {};
+      const { metadata } = await kube.create<KubeObject>(kubeResource.persistentVolumeClaims, claim, options);
+      if (dryRun) return undefined;
       const told = events.claimCreated?.(nameIn(claim), pod);
       if (told) void this.#say(owner, told);
       return (signal) => caches.claims.seen(metadata.uid, metadata.resourceVersion, signal);
@@ -487,6 +517,9 @@ const pullJobDeadlineMs = 5_000;
 /** Jobs that were not allowed are asked for again after so long. */
 const pullsDeniedMs = 30_000;
 
+/** Longer than the longest pause before a creation is tried again. */
+const podsFailedMs = 3_600_000;
+
 /** How often an update that was drained for is tried against a pod that keeps changing. */
 const attemptsAtOnce = 5;
 
@@ -498,6 +531,10 @@ function all(seen: readonly Seen[]): Seen {
 
 function isTaken(error: unknown): boolean {
   return error instanceof Error && 'reason' in error && error.reason === 'AlreadyExists';
+}
+
+function revisionIn({ metadata }: JsonObject): string {
+  return String((metadata as Pod['metadata'] | undefined)?.labels?.[revisionMark.podRevision]);
 }
 
 function nameIn({ metadata }: JsonObject): string {
