@@ -340,6 +340,44 @@ describe('what a CloneSet waits for', () => {
     expect(wait({ pods: pods('o', 5), permit: permit(), more: update })).toMatchObject({ reason: 'CannotUpdate' });
   });
 
+  describe('CS-72: CannotCreate of pods that mount what no PVC template provides any more', () => {
+    const more = { failures: { scale: 'volumeMounts[0].name: Not found: "data"', scaleType: 'Invalid' } } as const;
+    const mounting = (image: string) =>
+      template(image, {
+        containers: [{ name: 'main', image, volumeMounts: [{ name: 'data', mountPath: '/data' }] }],
+        initContainers: [{ name: 'prepare', image, volumeDevices: [{ name: 'data', devicePath: '/dev/data' }] }],
+      });
+    const before = revisionOf(cloneSet(), 1, mounting(oldImage));
+    const name = before.metadata.name;
+    const change = `; revision ${name} mounts "data" in container "prepare", which nothing provides: add a template "data" to spec.volumeClaimTemplates, or `;
+    const status = { status: { currentRevision: name } };
+    const old = (count: number) => pods('o', count, { revision: name });
+
+    it('of the revision that partition keeps', () => {
+      const set = cloneSet({ replicas: 6, rollingUpdate: { partition: 6 } }, status);
+      const given = { set, pods: old(5), revisions: [before, revisionOf(set, 2)], more };
+      expect(wait(given)?.unblock).toBe(
+        `${cloneSetWaits.CannotCreate}${change}lower partition, so that new pods get revision ${newName}; Invalid: ${more.failures.scale}`,
+      );
+      const kept = cloneSet({ ...set.spec, volumeClaimTemplates: [{ metadata: { name: 'data' } }] }, status);
+      expect(wait({ ...given, set: kept })?.unblock).toBe(
+        `${cloneSetWaits.CannotCreate}; Invalid: ${more.failures.scale}`,
+      );
+    });
+
+    it('of the revision of the template, and of one that an operator wants back', () => {
+      const set = cloneSet({ template: mounting(oldImage) }, status);
+      expect(wait({ set, pods: old(4), revisions: [before], more })?.unblock).toContain(
+        `${change}remove the mount from spec.template; `,
+      );
+      const undo = { from: newName, to: name };
+      const undone = { revisions: [before, newRevisionOfSet], pods: old(4), more: { ...more, undo } };
+      expect(wait({ set: cloneSet({}, status), ...undone })?.unblock).toContain(
+        `${change}resume the roll-out, which takes the undo back; `,
+      );
+    });
+  });
+
   it('PodUnreadable: names the pod and the annotation', () => {
     const annotations = { 'apps.kruise.io/inplace-update-state': '{' };
     const given = [...fresh(4), newPodOf('web-x', { state: 'Updating', annotations })];

@@ -267,6 +267,17 @@ describe('updating', () => {
     expect(revisions).toEqual([old, fresh, fresh].map(({ metadata }) => metadata.name));
   });
 
+  it('AS-51: says which change helps a pod below the partition that mounts what nothing provides any more', () => {
+    const volumeMounts = [{ name: 'data', mountPath: '/data' }];
+    const mounting = { ...template('app:1'), spec: { containers: [{ name: 'main', image: 'app:1', volumeMounts }] } };
+    const failures = { scale: 'not found: "data"' };
+    const earlier = { ...old, data: { spec: { template: mounting } } };
+    const { status } = plan(set({}, { partition: 3 }), [], { revisions: [earlier, fresh], failures });
+    expect(status?.waitingFor?.unblock).toContain(
+      `revision ${old.metadata.name} mounts "data" in container "main", which nothing provides: add a template "data" to spec.volumeClaimTemplates, or lower partition, so that new pods get revision ${fresh.metadata.name}; `,
+    );
+  });
+
   it('AS-60, AS-62, AS-64: from the highest ordinal down, within the budget', () => {
     const owner = (maxUnavailable: number | string) => set({ replicas: 5 }, { ...inPlace, maxUnavailable });
     expect(begun(plan(owner(3), pods(5), { permit }))).toEqual(['web-4', 'web-3', 'web-2']);

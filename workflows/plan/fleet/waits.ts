@@ -4,11 +4,14 @@
  * ends by itself.
  */
 
+import { objectOr } from '../../../api/base/json.ts';
 import type { FailureType } from '../../../api/core/failure.ts';
 import type { EngineReason } from '../../../api/engine/engine-trouble.ts';
 import { withGrant } from '../../../api/engine/missing-right.ts';
 import { type LifecycleHook, marksMissing, marksOn } from '../../../api/fleet/lifecycle.ts';
+import { isAtRevision, revisionMark } from '../../../api/fleet/revision.ts';
 import type { Order } from '../../../api/fleet/roll-out-orders.ts';
+import { unprovidedMounts } from '../../../api/fleet/unprovided-mounts.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
 import { mostWaitBytes, shortened } from '../text-size.ts';
 import type { InPlaceWait, RecreateCause } from './in-place/update.ts';
@@ -193,7 +196,31 @@ export const noPermitAfterMs = 5_000;
 export function cannotCreate({ scene, scale }: FleetSituation): Wait | undefined {
   const { failures } = scene.input;
   if (failures?.scale === undefined || scale.missing <= 0) return undefined;
-  return wait(scene, 'CannotCreate', [], failureText(scene, failures.scale, failures.scaleType, failures));
+  const change = changeForMount(scene, scale);
+  const refusal = failureText(scene, failures.scale, failures.scaleType, failures);
+  return wait(scene, 'CannotCreate', [], change ? `${change}; ${refusal}` : refusal);
+}
+
+/** What has to change for pods that mount what nothing provides; undefined: there are none. */
+function changeForMount(scene: FleetScene, { steps }: FleetSituation['scale']): string | undefined {
+  for (const step of steps) {
+    const [mount] = step.kind === 'createPod' ? unprovidedMounts(objectOr(step.pod.spec)) : [];
+    if (step.kind !== 'createPod' || mount === undefined) continue;
+    const label = objectOr(objectOr(step.pod.metadata).labels)[revisionMark.podRevision];
+    const { target, other, isUndo } = scene;
+    const isOther = !isAtRevision(String(label), target.metadata.name);
+    const { name } = (isOther ? other : target).metadata;
+    const otherwise = isOther
+      ? `lower partition, so that new pods get revision ${target.metadata.name}`
+      : isUndo
+        ? 'resume the roll-out, which takes the undo back'
+        : 'remove the mount from spec.template';
+    return (
+      `revision ${name} mounts "${mount.volume}" in container "${mount.container}", which nothing provides: ` +
+      `add a template "${mount.volume}" to spec.volumeClaimTemplates, or ${otherwise}`
+    );
+  }
+  return undefined;
 }
 
 /** Of a workload whose template is not recorded yet, for which nothing else can be decided. */
