@@ -9,6 +9,7 @@ import { subdomainProblem } from '../core/label-syntax.ts';
 import type { Pod } from '../core/pod.ts';
 import { prefetchProblems } from '../fleet/pre-download.ts';
 import { claimNames } from '../fleet/template-probe.ts';
+import { unprovidedMounts } from '../fleet/unprovided-mounts.ts';
 import { podUpdatePolicies } from '../fleet/update-schema.ts';
 import {
   countProblems,
@@ -248,4 +249,56 @@ export function cloneSetWarnings(after: JsonObject, before?: JsonObject): readon
     'spec.scaleStrategy.enablePVCReuse is false, so the PVCs of a pod are deleted when the pod vanishes, for ' +
       'example by eviction; in v1alpha1 they are kept unless disablePVCReuse is set',
   ];
+}
+
+/** What a request takes from pods of older revisions. */
+export interface LostClaims {
+  /** The names of the PVC templates that it removes. */
+  readonly names: readonly string[];
+  /** The revision of the template that the CloneSet had until now, if it is known. */
+  readonly revision?: string;
+  /** The revision that pods may also have, whose content is not in the CloneSet. */
+  readonly earlier?: string;
+}
+
+/** The PVC templates that a request removes while partition keeps pods at older revisions; undefined: there are none. */
+export function lostClaims(after: JsonObject, before: JsonObject): LostClaims | undefined {
+  const spec = objectOr(after.spec);
+  const left = claimNames(spec);
+  const names = claimNames(objectOr(before.spec))
+    .filter((name) => !left.includes(name))
+    .map(String);
+  if (names.length === 0 || keptPods(after) === 0) return undefined;
+  const { currentRevision, updateRevision } = objectOr(before.status);
+  return {
+    names,
+    ...(isText(updateRevision) && { revision: updateRevision }),
+    ...(isText(currentRevision) && currentRevision !== updateRevision && { earlier: currentRevision }),
+  };
+}
+
+/** How many pods partition keeps. */
+function keptPods(set: JsonObject): number {
+  const { replicas, updateStrategy } = objectOr(set.spec);
+  const strategy = objectOr(updateStrategy);
+  const { partition } = cloneSetVersion(set) === 'v1alpha1' ? strategy : objectOr(strategy.rollingUpdate);
+  return podsOf(partition ?? cloneSetDefault.partition, isInt32(replicas) ? replicas : cloneSetDefault.replicas) ?? 0;
+}
+
+/** Warnings that pods of a revision with this template mount what is removed (CS-72), each below the limit of a warning. */
+export function lostClaimWarnings(
+  { names }: LostClaims,
+  template: Json | undefined,
+  revision: string | undefined,
+): readonly string[] {
+  const mounts = unprovidedMounts(objectOr(objectOr(template).spec));
+  return names.flatMap((name) => {
+    const mount = mounts.find(({ volume }) => volume === name);
+    if (mount === undefined) return [];
+    const of = revision === undefined ? 'the old template' : `revision ${revision}`;
+    return [
+      `spec.volumeClaimTemplates: without "${name}", which container "${mount.container}" of ${of} mounts, no pod ` +
+        'of it can be created again, and partition keeps pods there',
+    ];
+  });
 }

@@ -299,6 +299,66 @@ describe('validating admission of CloneSets', () => {
     expect((await ask(judge({ cluster }), { object: named(['web-b']) })).status?.code).toBe(422);
   });
 
+  describe('CS-72: a PVC template that is removed while partition keeps pods that mount it', () => {
+    const claims = [{ metadata: { name: 'data' }, spec: {} }];
+    const template = (mounts: readonly string[], volumes: readonly object[] = []) => {
+      const volumeMounts = mounts.map((name) => ({ name, mountPath: `/${name}` }));
+      return { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'main', volumeMounts }], volumes } };
+    };
+    const strategies = {
+      v1alpha1: (partition: number) => ({ updateStrategy: { partition } }),
+      v1beta1: (partition: number) => ({ updateStrategy: { rollingUpdate: { partition } } }),
+    };
+    const status = { updateRevision: 'web-second', currentRevision: 'web-second' };
+    interface Edit {
+      readonly version?: 'v1alpha1' | 'v1beta1';
+      readonly partition?: number;
+      readonly before?: object;
+      readonly after?: object;
+      readonly current?: string;
+      readonly cluster?: MemoryCluster;
+    }
+    const warnings = async (edit: Edit) => {
+      const { version = 'v1beta1', partition = 1, before, after, current = 'web-second', cluster } = edit;
+      const base = { replicas: 3, ...strategies[version](partition) };
+      const had = { ...base, template: template(['data']), volumeClaimTemplates: claims, ...before };
+      const answer = await ask(judge({ ...(cluster && { cluster }) }), {
+        ...{ operation: 'UPDATE', object: set(version, { ...base, template: template([]), ...after }) },
+        oldObject: { ...set(version, had), status: { ...status, currentRevision: current } },
+      });
+      expect(answer.allowed).toBe(true);
+      return (answer.warnings ?? []).filter((text) => text.includes('partition'));
+    };
+    const warning = (revision: string) =>
+      `spec.volumeClaimTemplates: without "data", which container "main" of revision ${revision} mounts, ` +
+      'no pod of it can be created again, and partition keeps pods there';
+
+    it.each(['v1alpha1', 'v1beta1'] as const)('is named in %s, with the revision and the mount', async (version) => {
+      expect(await warnings({ version })).toEqual([warning('web-second')]);
+      // a warning of more than 256 characters is cut by the API server
+      expect(warning('web-second').length).toBeLessThan(200);
+    });
+
+    it.each([
+      ['no pod is kept', { partition: 0 }],
+      ['nothing mounts it', { before: { template: template([]) } }],
+      ['the template stays', { after: { volumeClaimTemplates: claims } }],
+      ['pods have a volume of this name', { before: { template: template(['data'], [{ name: 'data' }]) } }],
+      ['an earlier revision is gone', { before: { template: template([]) }, current: 'web-first' }],
+    ] as const)('is no reason for a warning where %s', async (_, edit) => {
+      expect(await warnings(edit)).toEqual([]);
+    });
+
+    it('is named, too, where the mount was removed before it', async () => {
+      const cluster = new MemoryCluster();
+      const metadata = { namespace: 'shop', name: 'web-first' };
+      const data = { spec: { template: template(['data']) } };
+      cluster.put(kubeResource.controllerRevisions, { metadata, data, revision: 1 } as never);
+      const before = { template: template([]) };
+      expect(await warnings({ before, current: 'web-first', cluster })).toEqual([warning('web-first')]);
+    });
+  });
+
   it('looks up 100 newly named pods of one review, and each of them once for reviews at one time', async () => {
     const cluster = new MemoryCluster();
     const owner = {

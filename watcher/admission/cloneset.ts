@@ -4,6 +4,8 @@ import { cloneSetLimitProblems } from '../../api/cloneset/limits.ts';
 import { cloneSetVersion } from '../../api/cloneset/types.ts';
 import {
   cloneSetWarnings,
+  lostClaims,
+  lostClaimWarnings,
   namedPodProblem,
   newlyNamedPods,
   podsToDeletePath,
@@ -13,6 +15,7 @@ import {
 import type { FieldError } from '../../api/core/field-error.ts';
 import { installation } from '../../api/core/well-known.ts';
 import { type ProtectionGates, protectedKinds, protectionWarnings } from '../../api/deletion-protection.ts';
+import { templateOf } from '../../api/fleet/revision.ts';
 import type { TemplateGates } from '../../api/fleet/template-defaults.ts';
 import { changesPods, probeProblems, templateProbe } from '../../api/fleet/template-probe.ts';
 import type { LookUps } from './review/look-ups.ts';
@@ -29,7 +32,7 @@ import { MalformedBody } from './server/server.ts';
 
 export interface CloneSetJudge {
   readonly gates: ProtectionGates;
-  readonly lookUps: Pick<LookUps, 'pod'>;
+  readonly lookUps: Pick<LookUps, 'pod' | 'revision'>;
   readonly trials: PodTrials;
   /** The review of deletions: `reviewDeletion` of the kind. */
   readonly deletion: Review;
@@ -81,16 +84,17 @@ export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJud
       // The API server needs more than ten seconds for a dry run of a pod with 20,000 volumes.
       const isTooLarge = seen.length > 0 && cloneSetLimitProblems(after, before).length > 0;
       if (isTooLarge) return { kind: 'refused', code: 422, errors: seen };
-      const [named, tried] = await Promise.all([
+      const [named, tried, lost] = await Promise.all([
         namedPods(request.namespace, after, before),
         tryTemplate(request, after, before),
+        warnOfLostClaims(request.namespace, after, before),
       ]);
       const problems = [...seen, ...named.problems, ...tried.problems];
       if (problems.length > 0) return { kind: 'refused', code: 422, errors: problems };
       const ofLabel = protectionWarnings(protectedKinds.CloneSet, after, gates);
       return {
         kind: 'allowed',
-        warnings: [...cloneSetWarnings(after, before), ...ofLabel, ...named.warnings, ...tried.warnings],
+        warnings: [...cloneSetWarnings(after, before), ...ofLabel, ...named.warnings, ...tried.warnings, ...lost],
       };
     }
 
@@ -108,6 +112,22 @@ export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJud
       const warnings =
         unchecked === 0 ? [] : [`${podsToDeletePath}: ${unchecked} more names are added than are looked up at once`];
       return { problems, warnings };
+    }
+
+    async function warnOfLostClaims(
+      namespace: string,
+      after: JsonObject,
+      before: JsonObject | undefined,
+    ): Promise<readonly string[]> {
+      const lost = before && lostClaims(after, before);
+      if (lost === undefined) return [];
+      const { revision, earlier } = lost;
+      // A request is not refused because nobody knows whether there is something to warn of.
+      const found = earlier && (await lookUps.revision(namespace, earlier, signal).catch(() => undefined));
+      return [
+        ...lostClaimWarnings(lost, objectOr(before?.spec).template, revision),
+        ...(found ? lostClaimWarnings(lost, templateOf(found), earlier) : []),
+      ];
     }
 
     async function tryTemplate(

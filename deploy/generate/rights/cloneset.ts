@@ -42,6 +42,12 @@ export const cloneSetRights: Rights = {
   ],
   webhook: [
     {
+      why: 'whether pods of an older revision mount a PVC template that is removed',
+      group: 'apps',
+      resources: ['controllerrevisions'],
+      verbs: ['get'],
+    },
+    {
       why: 'pods that try a template, as a dry run only: see webhook-dry-run.yaml',
       namespace: installation.dryRunNamespace,
       group: '',

@@ -3,6 +3,7 @@ import type { KubeObject, Resource } from '../../../api/core/meta.ts';
 import type { Node } from '../../../api/core/node.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
+import type { ControllerRevision } from '../../../api/fleet/revision.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 import { LookUpFailed } from './review.ts';
 
@@ -10,6 +11,7 @@ import { LookUpFailed } from './review.ts';
 export interface LookUps {
   pod(namespace: string, name: string, signal: AbortSignal): Promise<Pod | undefined>;
   node(name: string, signal: AbortSignal): Promise<Node | undefined>;
+  revision(namespace: string, name: string, signal: AbortSignal): Promise<ControllerRevision | undefined>;
 }
 
 /** Reads without a cache, which end with the signal. A failure rejects with LookUpFailed. */
@@ -36,6 +38,8 @@ export function lookUpsIn(client: Pick<KubeClient, 'get'>): LookUps {
   return {
     pod: (namespace, name, signal) => find<Pod>(kubeResource.pods, { namespace, name }, signal),
     node: (name, signal) => find<Node>(kubeResource.nodes, { name }, signal),
+    revision: (namespace, name, signal) =>
+      find<ControllerRevision>(kubeResource.controllerRevisions, { namespace, name }, signal),
   };
 }
 
