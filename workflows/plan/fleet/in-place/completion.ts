@@ -4,7 +4,7 @@
 import { entryOf } from '../../../../api/base/json.ts';
 import { perObject } from '../../../../api/base/per-object.ts';
 import { sameImage } from '../../../../api/core/image-reference.ts';
-import type { Container, ContainerStatus, Pod } from '../../../../api/core/pod.ts';
+import { type Container, type ContainerStatus, isActive, type Pod } from '../../../../api/core/pod.ts';
 import { sameResources } from '../../../../api/core/resources.ts';
 import type { FeatureGates } from '../../../../api/feature-gates.ts';
 import { inPlaceReadinessGate } from '../../../../api/in-place/annotations.ts';
@@ -77,7 +77,7 @@ export interface StaleContainer {
 export function staleContainers(pod: Pod): readonly StaleContainer[] {
   const { metadata, spec, status } = pod;
   const gate = status?.conditions?.find(({ type }) => type === inPlaceReadinessGate);
-  if (gate?.status !== 'False' || metadata.deletionTimestamp !== undefined) return [];
+  if (gate?.status !== 'False' || !isActive(pod)) return [];
   if (spec.restartPolicy !== undefined && spec.restartPolicy !== 'Always') return [];
   const meta = containersMetaOf(pod);
   return spec.containers.flatMap((container) => {
