@@ -187,6 +187,8 @@ function takeIn(found: RequestLook, recreation: Recreation, report: StatusReport
     return;
   }
   if (found.podGone) recreation.inbox.put({ kind: 'podGone' });
+  const { neverRestarts } = recreation.progress.order;
+  if (found.order.neverRestarts && !neverRestarts) recreation.inbox.put({ kind: 'podFinished' });
   if (found.node) recreation.node = found.node;
   report.overwrittenBy(found.waitingFor);
 }

@@ -13,7 +13,7 @@ import {
 } from '../../api/container-recreate-request/types.ts';
 import { endIn, findCondition, type ObjectEnd } from '../../api/core/conditions.ts';
 import type { Node } from '../../api/core/node.ts';
-import type { Pod } from '../../api/core/pod.ts';
+import { isFinished, type Pod } from '../../api/core/pod.ts';
 import { hasReadinessGate, recreateKey, withReadinessKey } from '../../api/core/pod-readiness.ts';
 import { type NodeRef, type ObjectRef, type PodRef, qualifiedName } from '../../api/core/refs.ts';
 import {
@@ -377,7 +377,7 @@ function orderOf(request: ContainerRecreateRequest, pod: Pod | undefined): Recre
     ...(strategy.unreadyGracePeriodSeconds === undefined
       ? {}
       : { unreadyGraceSeconds: strategy.unreadyGracePeriodSeconds }),
-    ...(pod?.spec.restartPolicy === 'Never' ? { neverRestarts: true } : {}),
+    ...(pod && (pod.spec.restartPolicy === 'Never' || isFinished(pod)) ? { neverRestarts: true } : {}),
     ...(isTerminationRequest(request) ? { stopOnly: true } : {}),
   };
 }

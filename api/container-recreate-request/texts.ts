@@ -36,7 +36,7 @@ export const recreateWaits = {
   ContainerNotReady: 'Look at the logs and the readiness probe of the new container',
   MinStartedSeconds: 'Nothing to do: the new container must run for longer than minStartedSeconds',
   Paused: 'Signal resume, or abort',
-  PodFinished: 'Delete the request: the restart policy of the pod does not let this container start again',
+  PodFinished: 'Delete the request: the pod has ended, or its restart policy does not let this container start again',
   RuntimeUnreachable: 'Bring the container runtime of the node back; the request then continues automatically',
   Denied:
     'Grant the missing permission or quota: it is retried automatically, or at once after the signal retry; or signal skip or abort',

@@ -373,6 +373,14 @@ describe('the walk over the containers', () => {
     expect(status(open).waitingFor).toMatchObject({ reason: 'PodFinished', blockedBy: ['container/app'] });
   });
 
+  it('CRR-46: says so, too, when the pod ends while a container is waited for', () => {
+    const open = played(inStop({ containers: ['app'] }), stopped('app'));
+    expect(status(open).waitingFor).toMatchObject({ reason: 'ContainerNotReady' });
+    const ended = played(open, { kind: 'podFinished' });
+    expect(isOver(ended)).toBe(false);
+    expect(status(ended).waitingFor).toMatchObject({ reason: 'PodFinished', blockedBy: ['container/app'] });
+  });
+
   it('CRR-21: nothing but the report of the kubelet about the new instance makes a container succeed', () => {
     const restarted = instance('app', { id: 'app-1', restartCount: 1 });
     const open = played(inStop({ containers: ['app'] }), stopped('app'), looked(restarted));

@@ -145,6 +145,12 @@ describe('lookAtRequest', () => {
       podGone: false,
       order: { neverRestarts: true },
     });
+    const evicted = gatedPod({ status: { phase: 'Failed' } });
+    expect(await activitiesOn({ pod: evicted }).look()).toMatchObject({
+      podGone: false,
+      order: { neverRestarts: true },
+    });
+    expect(await activitiesOn({ pod: gatedPod() }).look()).not.toHaveProperty('order.neverRestarts');
     const sidecars = gatedPod({
       status: { phase: 'Succeeded', conditions: [{ type: sidecarTerminatedCondition, status: 'True' }] },
     });

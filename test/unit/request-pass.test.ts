@@ -27,6 +27,7 @@ import {
 import { releaseDeadKeys } from '../../watcher/kinds/container-recreate-request/release.ts';
 import { podUidOf } from '../../watcher/kinds/container-recreate-request/request.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
+import { trimPod } from '../../watcher/trim.ts';
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import { createdAt } from '../support/objects/metadata.ts';
 import { aNode } from '../support/objects/node.ts';
@@ -327,6 +328,19 @@ describe('the operation of a pod', () => {
     ];
     for (const inputs of changed) expect(inputs).not.toBe(usual);
     expect(await inputsOf({ requests: [request({ status: { phase: 'Recreating' } })] })).toBe(usual);
+  });
+
+  it('CRR-46: is told when its pod ends, of which the caches keep no phase from then on', async () => {
+    const inputs = await Promise.all(
+      ['Pending', 'Running', 'Failed'].map(async (phase) => {
+        const pods = [trimPod(gatedPod({ status: { phase } }))];
+        const { pass, wanted } = watcherAt({ requests: [request()], pods });
+        await pass();
+        return wanted[0]?.inputs;
+      }),
+    );
+    expect(inputs[1]).toBe(inputs[0]);
+    expect(inputs[2]).not.toBe(inputs[0]);
   });
 
   it('CRR-12: is asked of a queue where nobody listens when the node is gone, so that its silence is noticed', async () => {
@@ -761,7 +775,13 @@ describe('a pod whose environment is old', () => {
   };
   const status = { ready: true, restartCount: 0, image: 'shop:1', imageID: 'i', state: { running: {} } };
 
-  function stalePod({ gateStatus = 'False', image = 'shop:1', tier = 'gold', id = 'app-0' } = {}): Pod {
+  function stalePod({
+    gateStatus = 'False',
+    image = 'shop:1',
+    tier = 'gold',
+    id = 'app-0',
+    phase = 'Running',
+  } = {}): Pod {
     const meta = {
       name: 'app',
       containerID: 'containerd://app-0',
@@ -773,6 +793,7 @@ describe('a pod whose environment is old', () => {
       metadata: { labels: { tier }, annotations: { [containersMeta]: formatContainersMeta(entries), [state]: '{}' } },
       spec: { nodeName: 'node-1', containers: [container] },
       status: {
+        phase,
         conditions: [{ type: inPlaceReadinessGate, status: gateStatus }],
         containerStatuses: [{ ...status, image, name: 'app', containerID: `containerd://${id}` }],
       },
@@ -819,6 +840,7 @@ describe('a pod whose environment is old', () => {
     ['ND-27: while what runs is what is wanted', { tier: 'silver' }, {}],
     ['ND-27: while nothing is reported of what runs', { id: 'app-1' }, {}],
     ['IPU-48: when the kubelet is about to replace the container for its image', { image: 'shop:0' }, {}],
+    ['ND-27: when the pod has ended, of which the kubelet starts nothing again,', { phase: 'Failed' }, {}],
     ['ND-25: with the feature gate off', {}, { gate: false }],
   ])('%s nothing is stopped', async (_, pod, setting) => {
     const { pass, wanted, forgotten } = watcherAt({ requests: [], pods: [stalePod(pod)], ...setting });

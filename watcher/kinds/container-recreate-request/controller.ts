@@ -15,7 +15,7 @@ import { kubeResource } from '../../../api/core/well-known.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { operationState } from '../../operation-state.ts';
 import { isEnvironmentStale } from '../pod/environment-refresh.ts';
-import { tellWithdrawn } from './operation.ts';
+import { hasEnded, tellWithdrawn } from './operation.ts';
 import { passOverRequests, type RequestPassDependencies, requestIndexes, requestsByPod } from './pass.ts';
 import { podUidOf } from './request.ts';
 
@@ -49,7 +49,8 @@ export function recreateRequests({
   pods.onChange(({ before, after }) => {
     const uid = (after ?? before)?.metadata.uid;
     if (uid === undefined || !isLeading()) return;
-    const concernsRequests = isGoing(after) && requests.byIndex(requestsByPod, uid).length > 0;
+    const isEnding = isGoing(after) || hasEnded(before) !== hasEnded(after);
+    const concernsRequests = isEnding && requests.byIndex(requestsByPod, uid).length > 0;
     if (concernsRequests || isEnvironmentStale(before, gates) || isEnvironmentStale(after, gates)) passes.add(uid);
   });
   nodes.onChange(({ before, after }) => {

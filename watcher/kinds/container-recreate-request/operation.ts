@@ -6,6 +6,7 @@ import {
 } from '../../../api/container-recreate-request/operation.ts';
 import { type ContainerRecreateRequest, isCompleted } from '../../../api/container-recreate-request/types.ts';
 import type { Node } from '../../../api/core/node.ts';
+import { isFinished, type Pod } from '../../../api/core/pod.ts';
 import { crrLabel } from '../../../api/core/well-known.ts';
 import { isEngineReason } from '../../../api/engine/engine-trouble.ts';
 import { isTerminationRequest, terminateSidecarsId } from '../../../api/job-sidecar-termination.ts';
@@ -18,6 +19,7 @@ export function wantOperation(request: ContainerRecreateRequest, podUid: string,
   const operation = operationOf(request, podUid, world.nodes);
   const pod = world.pods.byUid(podUid);
   const podGone = pod === undefined || pod.metadata.deletionTimestamp !== undefined;
+  const podEnded = hasEnded(pod);
   const change: RestartChanged = { operation, generation: generationOf(request) };
   // a running operation has to restore the status that was overwritten
   const reason = request.status?.waitingFor?.reason;
@@ -26,8 +28,13 @@ export function wantOperation(request: ContainerRecreateRequest, podUid: string,
   world.starter.want({
     ...restartStart(operation),
     change,
-    inputs: JSON.stringify([uid, change.generation, podGone, operation.node.uid, isWrittenOver]),
+    inputs: JSON.stringify([uid, change.generation, podGone, podEnded, operation.node.uid, isWrittenOver]),
   });
+}
+
+/** Whether the pod has ended: the caches keep the phase of most pods only until then. */
+export function hasEnded(pod: Pod | undefined): boolean {
+  return pod !== undefined && (pod.status?.phase === undefined || isFinished(pod));
 }
 
 function operationOf(request: ContainerRecreateRequest, podUid: string, nodes: Cache<Node>): RestartOperation {

@@ -72,6 +72,8 @@ export type RecreateEvent =
   /** A rejected step is due again: its reason may have been fixed. */
   | { readonly kind: 'tryAgain' }
   | { readonly kind: 'podGone' }
+  /** The pod has ended: what is stopped, or has ended with it, stays down (CRR-46). */
+  | { readonly kind: 'podFinished' }
   | { readonly kind: 'withdrawn' }
   | { readonly kind: 'deadline' }
   | { readonly kind: 'command'; readonly command: Command }
@@ -153,6 +155,8 @@ export function applyEvent(progress: Progress, event: RecreateEvent): Progress {
       const { parked: _, ...free } = progress;
       return free;
     }
+    case 'podFinished':
+      return { ...progress, order: { ...progress.order, neverRestarts: true } };
     case 'podGone':
       return withEnd(progress, { kind: 'podGone' });
     case 'withdrawn':

@@ -28,7 +28,7 @@ export interface RecreateOrder {
   readonly minStartedSeconds: number;
   /** Absent: the pod stays in service until the stop. 0: it is taken out of service, without a wait. */
   readonly unreadyGraceSeconds?: number;
-  /** The restart policy of the pod is `Never`: what is stopped stays stopped (CRR-46). */
+  /** The restart policy of the pod is `Never`, or the pod has ended: what is stopped stays stopped (CRR-46). */
   readonly neverRestarts?: boolean;
   /** Stopped containers are not expected to restart: a container is done once it has exited. */
   readonly stopOnly?: boolean;
