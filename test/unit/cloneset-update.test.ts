@@ -366,6 +366,20 @@ describe('planUpdate', () => {
     expect(young(1, [...pods('o', 3), pod('web-x', { ready: false }), newPodOf('web-n')])).toEqual(['update web-x']);
   });
 
+  it('CS-10: pods that have ended are not updated, and take nothing from any budget', () => {
+    const ended = [
+      pod('web-x', { phase: 'Failed', ready: false }),
+      pod('web-y', { phase: 'Succeeded', ready: false }),
+      pod('web-z', { phase: 'Failed', ready: false, specified: true }),
+    ];
+    const set = inPlace({ rollingUpdate: { maxUnavailable: 1 }, scaleStrategy: { maxUnavailable: 1 } });
+    const given = [...pods('o', 5), ...ended];
+    expect(names(update({ set, pods: given }).disruption)).toEqual(['update web-o1']);
+    const { status, upkeep } = planCloneSet(world({ set, pods: [...given.slice(1)] }));
+    expect(status?.waitingFor?.blockedBy ?? []).not.toContainEqual(expect.stringMatching(/web-[xyz]$/));
+    expect(upkeep.filter(({ kind }) => kind === 'createPod')).toHaveLength(1);
+  });
+
   it('CS-55: pods that are down and left out use up the budget as well', () => {
     const set = inPlace({ rollingUpdate: { maxUnavailable: 2 } });
     const given = [...pods('o', 4), pod('web-x', { ready: false })];

@@ -20,6 +20,7 @@ import {
   validatePullJobUpdate,
 } from '../../api/image-pull-job/validate.ts';
 import { findTag, type NodeImage } from '../../api/node-image/types.ts';
+import { trimPod } from '../../watcher/trim.ts';
 import {
   jobStatus,
   meantNodes,
@@ -236,6 +237,15 @@ describe('the nodes that are meant', () => {
     expect(named({ podSelector: { matchLabels: { app: 'web' } } }, pods)).toEqual(['a']);
     expect(named({ podSelector: {} }, pods)).toEqual(['a']);
   });
+  it('IPJ-1: are not those of pods that have ended, of which the caches keep no labels', () => {
+    const kept = (['Running', 'Failed', 'Succeeded'] as const).map((phase, index) =>
+      trimPod(pod(`${index}`, ['a', 'b', 'c'][index], { status: { phase } })),
+    );
+    const isNot = { matchExpressions: [{ key: 'batch', operator: 'DoesNotExist' }] } as const;
+    expect(named({ podSelector: {} }, kept)).toEqual(['a']);
+    expect(named({ podSelector: isNot }, kept)).toEqual(['a']);
+  });
+
   it('M12: are no nodes that say of themselves that they do not run Linux', () => {
     const windows = nodeImage('w', {}, {}, { 'kubernetes.io/os': 'windows' });
     const linux = nodeImage('x', {}, {}, { 'kubernetes.io/os': 'linux' });
@@ -260,6 +270,7 @@ describe('the nodes that are meant', () => {
     expect(coming({ selector: { matchLabels: { zone: 'two' } } })).toEqual(['z']);
     expect(coming({ selector: { names: ['a', 'y', 'down'] } })).toEqual(['y']);
     expect(coming({ podSelector: {} }, [pod('1', 'z')])).toEqual(['z']);
+    expect(coming({ podSelector: {} }, [trimPod(pod('1', 'z', { status: { phase: 'Failed' } }))])).toEqual([]);
 
     const standing = { node: 'y', state: 'unasked', lacksSecret: false, held: 'noNodeImage' } as const;
     const { status, againInMs } = jobStatus(pullJob({}), [standing], { nowMs: bornMs });

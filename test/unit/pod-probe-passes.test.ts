@@ -129,6 +129,16 @@ describe('the list of a node', () => {
     await waitFor('the new pod alone', () => probesOf().join() === 'uid-new game#idle');
   });
 
+  it('PPM-2: does not count pods that have ended', async () => {
+    const pods = ['web-1', 'web-2'].map((name) => probedPod(name));
+    const { cluster, mark } = await run({ pods });
+    await waitFor('two pods to match', () => mark()?.status?.matchedPods === 2);
+    cluster.put(kubeResource.pods, probedPod('web-1', { status: { phase: 'Failed' } }));
+    await waitFor('one pod to match', () => mark()?.status?.matchedPods === 1);
+    cluster.put(kubeResource.pods, probedPod('web-2', { status: { phase: 'Succeeded' } }));
+    await waitFor('no pod to match', () => mark()?.status?.matchedPods === 0);
+  });
+
   it('PPM-4, PPM-6: follows the marker: probes that change, come and go', async () => {
     const { cluster, probesOf, mark, list } = await run();
     await waitFor('the probe in the list', () => probesOf().length === 1);

@@ -416,6 +416,27 @@ describe('status', () => {
   });
 });
 
+describe('pods that have ended', () => {
+  const ended = pod(1, { phase: 'Failed', ready: true });
+
+  it('AS §3: count as replicas until they are gone, and never as ready', () => {
+    expect(plan(set({}, {}, 'app:1'), [pod(0), ended, pod(2)]).status).toMatchObject({
+      ...{ replicas: 3, readyReplicas: 2, availableReplicas: 2 },
+    });
+  });
+
+  it('AS-61, AS-30: are unavailable, and are not updated while a hook holds their deletion', () => {
+    const lifecycle = { preDelete: { finalizersHandler: ['example.com/hold'] } };
+    const { metadata } = pod(1, { phase: 'Failed', labels: { 'lifecycle.apps.kruise.io/state': 'PreparingDelete' } });
+    const held = { ...ended, metadata: { ...metadata, finalizers: ['example.com/hold'] } };
+    const inPlace = { podUpdatePolicy: 'InPlaceIfPossible' } as const;
+    const given = [pod(0), held, pod(2)];
+    const updated = (maxUnavailable: number) =>
+      begun(plan(set({ lifecycle }, { ...inPlace, maxUnavailable }), given, { permit }));
+    expect([updated(1), updated(2)]).toEqual([[], ['web-2']]);
+  });
+});
+
 describe('members', () => {
   it('AS-11: releases pods of other labels or names, and adopts orphans by both', () => {
     const others = [pod(0), pod(1, { labels: { app: 'db' } }), renamed(pod(2), 'web-other')];
