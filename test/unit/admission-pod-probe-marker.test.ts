@@ -162,6 +162,7 @@ describe('the markers that admission follows', () => {
     const cluster = new MemoryCluster();
     const followed = followMarkers({ client: cluster.client(), log: pino({ level: 'silent' }) });
     markers = followed;
+    expect(() => followed.inNamespace('shop')).toThrow('PodProbeMarkers have not been read yet');
     await followed.synced();
     expect(followed.inNamespace('shop')).toEqual([]);
     cluster.put(podProbeMarker, marker());

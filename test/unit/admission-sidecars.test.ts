@@ -145,11 +145,54 @@ describe('sidecars of new pods', () => {
     const source = await follow(cluster);
     expect(await containersOf(cluster)).toEqual(['app']);
     cluster.put(kubeResource.namespaces, { metadata: { name: 'shop', labels: { team: 'b' } } });
-    await waitFor('the namespace', () => source.namespaceLabels('shop')?.team === 'b');
+    await waitFor('the namespace', () => (source.namespaceLabels('shop') as { team?: string }).team === 'b');
     expect(await containersOf(cluster)).toEqual(['log', 'app']);
     cluster.put(sidecarSets, stored({ name: 'more', spec: { containers: [{ name: 'more', image: 'more:1' }] } }));
     await waitFor('the SidecarSet', () => source.inNamespace('shop').length === 2);
     expect(await containersOf(cluster)).toEqual(['log', 'more', 'app']);
+  });
+
+  it('SCS-35: are added to the first pods of a namespace that the watch does not show yet', async () => {
+    const cluster = clusterWith(stored({ spec: { namespaceSelector: { matchLabels: { team: 'b' } } } }));
+    await follow(cluster);
+    const first = containersOf(cluster, { namespace: 'fresh' });
+    await new Promise((resolve) => setImmediate(resolve));
+    cluster.put(kubeResource.namespaces, { metadata: { name: 'fresh', labels: { team: 'b' } } });
+    expect(await first).toEqual(['log', 'app']);
+  });
+
+  it('SCS-35: leave no pod without them because nothing has been read yet', async () => {
+    const cluster = clusterWith(stored());
+    const client = cluster.client();
+    for (const unread of ['sidecarsets', 'controllerrevisions', 'namespaces']) {
+      const read = Promise.withResolvers<void>();
+      const source = followSidecarSets(
+        {
+          client: {
+            list: async (resource, options) => {
+              if (resource.plural === unread) await read.promise;
+              return await client.list(resource, options);
+            },
+            watch: (resource, options) => client.watch(resource, options),
+          },
+          log: pino({ level: 'silent' }),
+        },
+        system,
+      );
+      const review = reviewPod(parseFeatureGates(), podChain, undefined, source);
+      const route = admissionRoute(review, { whenFailed: 'leaveToFailurePolicy' });
+      const object = podDraft({ metadata: { name: 'web', labels: { app: 'web' } } });
+      const request = { uid: 'r', operation: 'CREATE', namespace: 'shop', kind: { group: '', kind: 'Pod' }, object };
+      const ask = () => route({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request }, signal);
+      expect(await ask()).toMatchObject({
+        status: 500,
+        body: { message: expect.stringContaining('not been read yet') },
+      });
+      read.resolve();
+      await source.synced();
+      expect(await ask()).toMatchObject({ status: 200, body: { response: { patchType: 'JSONPatch' } } });
+      await source.stop();
+    }
   });
 
   it('SCS-25: are sorted by name with the gate', async () => {

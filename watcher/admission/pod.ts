@@ -100,7 +100,7 @@ function annotationsProblem({ metadata }: JsonObject): FieldError | undefined {
 
 const noSidecars: SidecarSource = {
   inNamespace: () => [],
-  namespaceLabels: () => undefined,
+  namespaceLabels: () => ({}),
   revision: () => undefined,
 };
 

@@ -21,7 +21,7 @@ export interface SidecarSurroundings {
 }
 
 /** Adds the containers of the SidecarSets that select the pod. Throws ChainDenied where it must not start without. */
-export function withSidecars(pod: JsonObject, surroundings: SidecarSurroundings): JsonObject {
+export async function withSidecars(pod: JsonObject, surroundings: SidecarSurroundings): Promise<JsonObject> {
   const { gates, sidecars, now, draw, warn } = surroundings;
   const metadata = objectOr(pod.metadata);
   // SCS-2: a new pod may not contain its namespace yet.
@@ -30,7 +30,9 @@ export function withSidecars(pod: JsonObject, surroundings: SidecarSurroundings)
   if (sets.length === 0 || isInactive(pod)) return pod;
   // Not copied: a pod may have as many as it likes. The API server has checked that they are texts.
   const labels = objectOr(metadata.labels) as Readonly<Record<string, string>>;
-  const selecting = setsForPod(sets, { labels, namespaceLabels: sidecars.namespaceLabels(namespace) });
+  const needsNamespace = sets.some(({ spec }) => spec.namespaceSelector !== undefined);
+  const namespaceLabels = needsNamespace ? await sidecars.namespaceLabels(namespace) : undefined;
+  const selecting = setsForPod(sets, { labels, namespaceLabels });
   if (selecting.length === 0) return pod;
 
   const toInject = selecting.map((set) => ({ set, chosen: contentOf(set, labels, sidecars, draw) }));

@@ -2,9 +2,11 @@ import { type PodProbeMarker, podProbeMarker } from '../../../api/pod-probe-mark
 import { createCache } from '../../../kube/cache.ts';
 import { Reflector } from '../../../kube/reflector.ts';
 import type { FollowOptions } from './followed-objects.ts';
+import { LookUpFailed } from './review.ts';
 
 /** All PodProbeMarkers, for new pods on which admission writes their probes. */
 export interface FollowedMarkers {
+  /** Throws LookUpFailed until all of them have been read once. */
   inNamespace(namespace: string): readonly PodProbeMarker[];
   /** Resolves when all of them have been seen. */
   synced(): Promise<void>;
@@ -22,7 +24,10 @@ export function followMarkers({ client, log, trackReflector }: Omit<FollowOption
   reflector.start();
   trackReflector?.(podProbeMarker.plural, reflector);
   return {
-    inNamespace: (namespace) => cache.byIndex('namespace', namespace),
+    inNamespace(namespace) {
+      if (!reflector.isSynced) throw new LookUpFailed('PodProbeMarkers have not been read yet');
+      return cache.byIndex('namespace', namespace);
+    },
     synced: () => reflector.synced(),
     stop: () => reflector.stop(),
   };

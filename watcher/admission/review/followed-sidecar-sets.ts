@@ -8,13 +8,14 @@ import { type SidecarSet, sidecarSets } from '../../../api/sidecar-set/types.ts'
 import { createCache } from '../../../kube/cache.ts';
 import { Reflector } from '../../../kube/reflector.ts';
 import type { FollowOptions } from './followed-objects.ts';
+import { LookUpFailed } from './review.ts';
 
 /** What injection reads for a new pod, from watches (SCS-35). */
 export interface SidecarSource {
-  /** The SidecarSets that may select pods of this namespace. */
+  /** The SidecarSets that may select pods of this namespace. Throws LookUpFailed until everything has been read once. */
   inNamespace(namespace: string): readonly SidecarSet[];
-  /** The labels of a namespace; undefined: there is none of this name. */
-  namespaceLabels(namespace: string): Readonly<Record<string, string>> | undefined;
+  /** The labels of a namespace that a request names, once the watch shows it; throws LookUpFailed if it does not in time. */
+  namespaceLabels(namespace: string): Labels | Promise<Labels>;
   /** A stored revision; undefined: there is none. */
   revision(wanted: WantedRevision): ControllerRevision | undefined;
 }
@@ -27,6 +28,11 @@ export interface FollowedSidecarSets extends SidecarSource {
   synced(): Promise<void>;
   stop(): Promise<void>;
 }
+
+type Labels = Readonly<Record<string, string>>;
+
+/** The API server waits for two seconds, and has the namespace already: the watch is a moment behind. */
+const namespaceSeenMs = 1_000;
 
 /** The index value of SidecarSets that are not limited to namespaces by their names. */
 const anywhere = '';
@@ -53,15 +59,31 @@ export function followSidecarSets(
     }),
     new Reflector<KubeObject>({ ...common, resource: kubeResource.namespaces, cache: namespaces, trim: labelsAlone }),
   ] as const;
+  const seenLabels = async (namespace: string, labels: () => Labels | undefined): Promise<Labels> => {
+    const what = `namespace "${namespace}" is seen`;
+    const wait = { signal: AbortSignal.timeout(namespaceSeenMs), what };
+    await namespaces
+      .until(() => labels() !== undefined, wait)
+      .catch((error: unknown) => Promise.reject(new LookUpFailed(String(error))));
+    return labels() ?? {};
+  };
   for (const reflector of reflectors) reflector.start();
   trackReflector?.(sidecarSets.plural, reflectors[0]);
   trackReflector?.(kubeResource.controllerRevisions.plural, reflectors[1]);
   trackReflector?.(kubeResource.namespaces.plural, reflectors[2]);
   return {
-    inNamespace: (namespace) => [...sets.byIndex('namespace', namespace), ...sets.byIndex('namespace', anywhere)],
+    inNamespace(namespace) {
+      // A pod that is let through because none is known yet runs without its sidecars for as long as it lives.
+      const unread = reflectors.some(({ isSynced }) => !isSynced);
+      if (unread) throw new LookUpFailed('SidecarSets, their revisions and namespaces have not been read yet');
+      return [...sets.byIndex('namespace', namespace), ...sets.byIndex('namespace', anywhere)];
+    },
     namespaceLabels(namespace) {
-      const found = namespaces.byName('', namespace);
-      return found && (found.metadata.labels ?? {});
+      const labels = () => {
+        const found = namespaces.byName('', namespace);
+        return found && (found.metadata.labels ?? {});
+      };
+      return labels() ?? seenLabels(namespace, labels);
     },
     revision(wanted) {
       if ('name' in wanted) return revisions.byName(revisionNamespace, wanted.name);
