@@ -265,6 +265,26 @@ describe('the list of a node', () => {
 });
 
 describe('a marker', () => {
+  it('PPM-5: keeps its wait while a new leader does not know its nodes yet', async () => {
+    const marked = marker([probe({ probe: { tcpSocket: { port: 'web' } } })]);
+    const since = '2026-01-01T00:00:00Z';
+    const waitingFor = { reason: 'PortNotFound', blockedBy: ['pod/web-1'], blockedCount: 1, since, unblock: '' };
+    const held = { ...marked.metadata, finalizers: [nodePodProbeFinalizer] };
+    const status = { observedGeneration: 1, matchedPods: 1, waitingFor };
+    const read = Promise.withResolvers<void>();
+    const { cluster, writes, mark } = await run(
+      { markers: [{ ...marked, metadata: held, status }], pods: [probedPod()], lists: [nodeList()] },
+      { meet: async ({ verb, plural }) => void (verb === 'get' && plural === 'pods' && (await read.promise)) },
+    );
+    cluster.put(kubeResource.pods, probedPod('web-2', { spec: { nodeName: 'node-1' } }));
+    await waitFor('another pod to match', () => mark()?.status?.matchedPods === 2).finally(read.resolve);
+    await waitFor('both pods to be named', () => mark()?.status?.waitingFor?.blockedCount === 2);
+    expect(mark()?.status?.waitingFor?.since).toBe(since);
+    expect(writesTo(writes, 'podprobemarkers').map(({ body }) => JSON.stringify(body))).not.toContainEqual(
+      expect.stringContaining('"waitingFor":null'),
+    );
+  });
+
   it('PPM-9: gets its finalizer and its status in the first pass', async () => {
     const nodes = [node(), node('virtual', 'True', { type: 'virtual-kubelet' })];
     const pods = [

@@ -110,7 +110,7 @@ async function writeStatus(
   const { namespace = '', name, uid, resourceVersion, generation = 0 } = marker.metadata;
   const isSpread = world.spreads.get(keyOf(marker))?.pending.size === 0;
   const observed = isSpread ? generation : marker.status?.observedGeneration;
-  const waitingFor = waitOf(marker, matched, world);
+  const waitingFor = waitOf(marker, matched, isSpread, world);
   const wanted: PodProbeMarkerStatus = {
     ...(observed === undefined ? {} : { observedGeneration: observed }),
     matchedPods: matched.length,
@@ -126,6 +126,7 @@ async function writeStatus(
 function waitOf(
   marker: PodProbeMarker,
   matched: readonly Pod[],
+  isSpread: boolean,
   { memory, nodeProbes, nodes, now }: MarkerPassDependencies,
 ): WaitingFor | undefined {
   const before = marker.status?.waitingFor;
@@ -138,6 +139,8 @@ function waitOf(
     .map(({ spec }) => spec.nodeName ?? '')
     .filter((name) => !isOnVirtualNode(name) && !nodeProbes.byName('', name));
   if (unlisted.length > 0) return markerWait('NodeNotReady', named('node', unlisted), at, before);
+  // What their lists lack is known once they have been looked at: a new leader must not take back what another has found.
+  if (!isSpread && before !== undefined && before.reason !== 'NodeNotReady') return before;
   const { name, namespace } = marker.metadata;
   const ofMarker = (one: { readonly namespace: string; readonly marker: string }) =>
     one.marker === name && one.namespace === namespace;
