@@ -6,6 +6,7 @@ import { pullOnNodesType } from '../../api/image-pull-job/operation.ts';
 import {
   type ImageListPullJob,
   type ImagePullJob,
+  type ImagePullJobSpec,
   imageListPullJobs,
   imagePullJobs,
 } from '../../api/image-pull-job/types.ts';
@@ -19,6 +20,7 @@ import type { WantedOperation } from '../../watcher/starter.ts';
 import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { aNode } from '../support/objects/node.ts';
+import { aPod } from '../support/objects/pod.ts';
 import { type PlayedPulls, playPulls } from '../support/played-pulls.ts';
 import { bornAt, bornMs, endedTag, listJob, nodeImage, pullJob, tagOf } from '../support/pull-objects.ts';
 import { waitFor } from '../support/wait.ts';
@@ -243,6 +245,35 @@ describe('ImagePullJobs', () => {
     await run(imagePullJobRunner, { cluster, meet });
     await waitFor('the job to ask the node', () => asked(cluster, 'late'));
     expect(jobIn(cluster)?.status?.completionTime).toBeUndefined();
+  });
+
+  it('IPJ-1, IPJ-20: do not end without pods and nodes of which the watch has not told yet', async () => {
+    const late = {
+      pods: (cluster: MemoryCluster) =>
+        cluster.put(
+          kubeResource.pods,
+          aPod({ metadata: { name: 'late', uid: 'late' }, spec: { nodeName: 'a' }, status: { phase: 'Running' } }),
+        ),
+      nodes: (cluster: MemoryCluster) => put(cluster, kubeResource.nodes, node('late')),
+    };
+    const runWith = async (spec: Partial<ImagePullJobSpec>, resource: keyof typeof late) => {
+      const cluster = new MemoryCluster();
+      if (resource === 'pods') nodesOf(cluster, 'a');
+      put(cluster, imagePullJobs, pullJob(spec));
+      let isCome = false;
+      const meet: ControllerContextOptions['meet'] = ({ verb, plural }) => {
+        if (isCome || verb !== 'list' || plural !== resource) return;
+        isCome = true;
+        late[resource](cluster);
+      };
+      await run(imagePullJobRunner, { cluster, meet, now: () => bornMs });
+      return cluster;
+    };
+    const ofPods = await runWith({ podSelector: {} }, 'pods');
+    await waitFor('the job to ask the node of the pod', () => asked(ofPods, 'a'));
+    const ofNodes = await runWith({}, 'nodes');
+    await waitFor('the job to wait', () => jobIn(ofNodes)?.status?.waitingFor?.reason === 'NoNodeImages');
+    for (const cluster of [ofPods, ofNodes]) expect(jobIn(cluster)?.status?.completionTime).toBeUndefined();
   });
 
   it('IPJ-10, IPJ-17, IPJ-20: tell node after node, count them, and end', async () => {

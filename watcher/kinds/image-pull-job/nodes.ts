@@ -1,7 +1,9 @@
 /** A job and its nodes: which ones it selects, the progress of each, and what is written into their NodeImages. */
 
 import { failureTypeOf } from '../../../api/core/failure.ts';
+import type { Resource } from '../../../api/core/meta.ts';
 import { qualifiedName } from '../../../api/core/refs.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
 import { type ImagePullJob, isFinished, steeringOf } from '../../../api/image-pull-job/types.ts';
 import { type ImageOwner, type NodeImage, nodeImages, type PullSecretRef } from '../../../api/node-image/types.ts';
 import { countIn } from '../../../kube/object-count.ts';
@@ -17,12 +19,35 @@ import type { PullJobPassDependencies } from './pass.ts';
 import type { JobSecrets } from './secrets.ts';
 
 /**
- * Whether the cache holds as many NodeImages as exist. Jobs arrive by another watch, and a job that begins while the
- * watch of NodeImages lags behind would skip nodes that its user has seen, or complete at once without any (IPJ-20).
+ * Whether the caches hold as many NodeImages, nodes and pods as exist. Jobs arrive by another watch, and a job that begins
+ * while the watches of these lag behind would skip nodes that its user has seen, or complete at once without any (IPJ-20).
  */
-export async function knowsAllNodes({ kube, nodeImages: known }: PullJobPassDependencies): Promise<boolean> {
-  const count = countIn(await kube.list<NodeImage>(nodeImages, { limit: 1 }));
-  return count === undefined || known.size >= count;
+export async function knowsAllNodes(job: ImagePullJob, world: PullJobPassDependencies): Promise<boolean> {
+  const { kube } = world;
+  const { namespace = '', creationTimestamp } = job.metadata;
+  const counts = async (resource: Resource, known: () => number, selection: { readonly namespace?: string } = {}) => {
+    const count = countIn(await kube.list(resource, { ...selection, limit: 1 }));
+    return count === undefined || known() >= count;
+  };
+  // where pods come all the time the cache is never level with the API server, and a job does not wait for those after it
+  const mayWait = world.now() < Date.parse(creationTimestamp) + mostLagMs;
+  const all = await Promise.all([
+    counts(nodeImages, () => world.nodeImages.size),
+    counts(kubeResource.nodes, () => world.nodes.size),
+    job.spec.podSelector === undefined ||
+      !mayWait ||
+      counts(kubeResource.pods, () => podsIn(namespace, world), { namespace }),
+  ]);
+  return all.every(Boolean);
+}
+
+/** A watch that lags behind for longer is no reason to hold up a job. */
+const mostLagMs = 10_000;
+
+function podsIn(namespace: string, { pods }: PullJobPassDependencies): number {
+  let found = 0;
+  for (const { metadata } of pods.all()) if (metadata.namespace === namespace) found++;
+  return found;
 }
 
 /** The progress of each node of the job, according to the caches. */

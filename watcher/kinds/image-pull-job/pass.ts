@@ -59,7 +59,7 @@ export interface PullJobPassDependencies {
   readonly isOn: boolean;
   readonly jobs: Pick<Cache<ImagePullJob>, 'byUid' | 'byName' | 'seen'>;
   readonly nodeImages: Pick<Cache<NodeImage>, 'all' | 'byName' | 'byIndex' | 'size'>;
-  readonly nodes: Pick<Cache<Node>, 'all'>;
+  readonly nodes: Pick<Cache<Node>, 'all' | 'size'>;
   readonly pods: Pick<Cache<Pod>, 'all'>;
   readonly edits: Pick<NodeImageEdits, 'edit'>;
   readonly pullSecrets: Pick<PullSecretCopies, 'sync' | 'release'>;
@@ -76,7 +76,7 @@ export interface PullJobPassDependencies {
 
 const seenWithinMs = 30_000;
 
-/** The retry interval while not all NodeImages are known: their watch lags behind for a moment. */
+/** The retry interval while not all nodes are known: their watches lag behind for a moment. */
 const unknownNodesMs = 50;
 
 /** One pass over one job. */
@@ -106,7 +106,7 @@ export async function passOverPullJob(uid: string, world: PullJobPassDependencie
 /** Adds the job to nodes, counts their results, and writes the status. */
 async function carryOn(job: ImagePullJob, world: PullJobPassDependencies): Promise<PassResult | undefined> {
   if (imageOf(job) === undefined) return undefined; // admission accepts none
-  if (job.status?.startTime === undefined && !(await knowsAllNodes(world))) return { againInMs: unknownNodesMs };
+  if (job.status?.startTime === undefined && !(await knowsAllNodes(job, world))) return { againInMs: unknownNodesMs };
   const tooLarge = tooLargeForNodes(job.spec);
   const secrets = await secretsFor(job, tooLarge, world);
   await reportUnusable(job, secrets, world);
