@@ -106,6 +106,28 @@ describe('the controller of CloneSets', () => {
     expect(created).toHaveLength(1);
   });
 
+  it('CS-89: decides only after it knows how pods are resized', async () => {
+    const cluster = new MemoryCluster();
+    const clientOf = cluster.client.bind(cluster);
+    const isKnown = Promise.withResolvers<void>();
+    let attempts = 0;
+    cluster.client = (meet) => {
+      const client = clientOf(meet);
+      const request: typeof client.request = async (...call) => {
+        attempts += 1;
+        if (attempts === 1) throw unavailable();
+        await isKnown.promise;
+        return await client.request(...call);
+      };
+      return { ...client, request };
+    };
+    const controller = await run(cloneSet(), [newPodOf('web-a')], { cluster });
+    await waitFor('a second attempt', () => attempts === 2).finally(isKnown.resolve);
+    expect([controller.writes, controller.controller.fleet?.queue()]).toEqual([[], undefined]);
+    await waitFor('the missing pods', () => controller.writes.some(({ verb }) => verb === 'create'));
+    expect(controller.controller.fleet?.queue()).toBeDefined();
+  });
+
   it.each(['', 'CloneSetEventHandlerOptimization=true'])(
     'CS-88, LC-64: looks again when labels, marks or readiness of a pod change (gates "%s")',
     async (gates) => {

@@ -3,6 +3,7 @@
  * workload has one writer, and the roll-outs that give the permits to disrupt. A kind brings what it is made of as a
  * `FleetDefinition`; which pods there are to be is decided by its planner.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type FailureType, failureTypeOf } from '../../api/core/failure.ts';
 import { formatSelector, isSelected, labelMatcher } from '../../api/core/label-selector.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
@@ -51,6 +52,8 @@ const parallelSteps = 64;
 const restMs = 50;
 /** A write without an answer is waited for no longer: the names of new pods keep one that arrives late from being made twice. */
 const catchUpMs = 10_000;
+/** How long after a failed attempt the API server is asked again what it serves. */
+const discoverAgainMs = 1_000;
 /** How many objects one page of a list holds. */
 const pageSize = 500;
 
@@ -306,6 +309,22 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     this.#growing.clear();
     this.#owedClaims.clear();
     this.#rollOuts.begin();
+    this.#queue = undefined;
+    if (this.#hasResizeSubresource !== undefined) this.#open(term);
+    else void this.#openOnceKnown(term);
+  }
+
+  /** Nothing is decided on before it is known how pods are resized: resources that are written in the other way are refused. */
+  async #openOnceKnown(term: Term): Promise<void> {
+    while (!(await this.#discover()) && !term.lost.aborted) {
+      await sleep(discoverAgainMs, undefined, { signal: term.lost }).catch(() => undefined);
+    }
+    if (!term.isLeading()) return;
+    this.#open(term);
+    this.#wantAll();
+  }
+
+  #open(term: Term): void {
     const { log, metrics, now } = this.#context;
     const queue = new FleetQueue<World, FleetStep<Owner['status'] & object>, Planned<Owner>>({
       ...{ fleet: this, term, log, blockedAfterMs, concurrency, parallelSteps, restMs, nowMs: now },
@@ -316,7 +335,6 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
   }
 
   #wantAll(): void {
-    void this.#discover();
     for (const { metadata } of this.#owners.all()) {
       this.#queue?.add(metadata.uid, 'fullPass');
       this.#rollOuts.add(metadata.uid);
@@ -433,16 +451,17 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     );
   }
 
-  /** Whether pods are resized through a subresource of theirs, which is how 1.33 and later do it. */
-  async #discover(): Promise<void> {
-    if (this.#hasResizeSubresource !== undefined) return;
+  /** Finds out whether pods are resized through a subresource of theirs, which is how 1.33 and later do it. */
+  async #discover(): Promise<boolean> {
     try {
       const found = (await this.#context.kube.request('GET', '/api/v1')) as {
         readonly resources?: readonly { readonly name?: string }[];
       };
       this.#hasResizeSubresource = found.resources?.some(({ name }) => name === 'pods/resize') ?? false;
+      return true;
     } catch (error) {
       this.#context.log.warn({ err: error }, 'Cannot ask the API server whether pods can be resized');
+      return false;
     }
   }
 }
