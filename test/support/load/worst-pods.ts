@@ -10,21 +10,30 @@ import { sidecarSetDraft } from '../objects/sidecar-set.ts';
 
 // Writes the CPU time of a review of each of the worst pods, in milliseconds as JSON. The best one of at least
 // three measurements counts: others include that code is compiled, that garbage is collected, and the work of neighbours.
+// Where these take caches and half of a core away all the time, it counts less, as parsing such a pod then takes longer, too.
 
 const enoughMs = 75;
+/** The best time to parse `parsed` on a core of 2026 with nothing beside. */
+const quietParseMs = 22;
 const bodyBytes = 3 * 1024 * 1024;
 const annotationBytes = 250_000;
 const gates = parseFeatureGates('EnhancedLivenessProbe=true,EnablePodProbeMarkerOnServerless=true');
 
 async function bestCpuMs(work: () => Promise<unknown>): Promise<number> {
   let best = Number.POSITIVE_INFINITY;
+  let parse = Number.POSITIVE_INFINITY;
   for (let time = 0; time < 3 || (best > enoughMs && time < 10); time++) {
-    const before = process.cpuUsage();
-    await work();
-    const { user, system } = process.cpuUsage(before);
-    best = Math.min(best, (user + system) / 1_000);
+    best = Math.min(best, await cpuMs(work));
+    parse = Math.min(parse, await cpuMs(async () => JSON.parse(parsed)));
   }
-  return best;
+  return best * Math.min(1, quietParseMs / parse);
+}
+
+async function cpuMs(work: () => Promise<unknown>): Promise<number> {
+  const before = process.cpuUsage();
+  await work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1_000;
 }
 
 /** As many entries as fit into so many bytes of JSON. */
@@ -70,6 +79,7 @@ const patches = (patchPolicy: string, keys: readonly string[], value = '1') =>
   setOf({ patchPodMetadata: [{ patchPolicy, annotations: Object.fromEntries(keys.map((key) => [key, value])) }] });
 const twenty = Array.from({ length: 20 }, (_, index) => `key-${index}`);
 const container = (index: number) => ({ name: `c${index}`, image: 'a' });
+const parsed = JSON.stringify(fill(bodyBytes, container));
 const half = bodyBytes / 2;
 
 const failing = {
