@@ -40,6 +40,12 @@ export function isNegative(value: IntOrPercent): boolean {
   return typeof value === 'number' ? value < 0 : (parsePercent(value)?.numerator ?? 0n) < 0n;
 }
 
+/** Whether it is a percentage above 100%. */
+export function isMoreThanAll(value: IntOrPercent): boolean {
+  const share = typeof value === 'string' ? parsePercent(value) : undefined;
+  return share !== undefined && share.numerator > share.denominator;
+}
+
 /** Longer texts are rejected, so that a hostile one does not cost time. */
 const longest = 64;
 

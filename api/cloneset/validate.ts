@@ -18,6 +18,7 @@ import {
   isCount,
   isText,
   listed,
+  moreThanAllWarnings,
   oneOfProblems,
   priorityProblems,
   replicasProblems,
@@ -161,7 +162,9 @@ function paceProblems({ path, fields, policy, replicas }: Pace): readonly FieldE
           invalid(
             at('maxUnavailable'),
             values.maxUnavailable,
-            'must resolve to at least one pod unless maxSurge does; otherwise no pod can ever be updated',
+            isCount(values.maxUnavailable) && isNegative(values.maxUnavailable)
+              ? 'must not be negative'
+              : 'must resolve to at least one pod unless maxSurge does; otherwise no pod can ever be updated',
           ),
         ]
       : []),
@@ -241,6 +244,34 @@ export function namedPodProblem(set: JsonObject, name: string, pod: Pod | undefi
 
 /** Warnings about an allowed request; empty when there are none. */
 export function cloneSetWarnings(after: JsonObject, before?: JsonObject): readonly string[] {
+  return [...claimWarnings(after, before), ...paceWarnings(after)];
+}
+
+/** Numbers that are accepted, as by OpenKruise, and do not count as they are written. */
+function paceWarnings(set: JsonObject): readonly string[] {
+  const { updateStrategy, scaleStrategy } = objectOr(set.spec);
+  const isFlat = cloneSetVersion(set) === 'v1alpha1';
+  const path = `spec.updateStrategy${isFlat ? '' : '.rollingUpdate'}`;
+  const { partition, maxUnavailable, maxSurge } = objectOr(
+    isFlat ? updateStrategy : objectOr(updateStrategy).rollingUpdate,
+  );
+  const { maxUnavailable: ofScale } = objectOr(scaleStrategy);
+  return [
+    ...moreThanAllWarnings(`${path}.partition`, partition),
+    ...moreThanAllWarnings(`${path}.maxUnavailable`, maxUnavailable),
+    ...negativeWarnings(`${path}.maxUnavailable`, maxUnavailable),
+    ...negativeWarnings(`${path}.maxSurge`, maxSurge),
+    ...negativeWarnings('spec.scaleStrategy.maxUnavailable', ofScale),
+  ];
+}
+
+function negativeWarnings(path: string, value: Json | undefined): readonly string[] {
+  return !isAbsent(value) && isCount(value) && isNegative(value)
+    ? [`${path}: ${value} is negative and counts as 0`]
+    : [];
+}
+
+function claimWarnings(after: JsonObject, before: JsonObject | undefined): readonly string[] {
   const [had, has] = [objectOr(before?.spec), objectOr(after.spec)];
   const gainsClaims = claimNames(had).length === 0 && claimNames(has).length > 0;
   const keepsClaims = objectOr(has.scaleStrategy).enablePVCReuse === true;

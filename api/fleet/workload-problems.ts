@@ -1,6 +1,6 @@
 // What admission rejects in all workloads with pods of their own.
 
-import { type IntOrPercent, isInt32, parsePercent } from '../base/int-or-percent.ts';
+import { type IntOrPercent, isInt32, isMoreThanAll, parsePercent } from '../base/int-or-percent.ts';
 import {
   isAbsent,
   isJsonList,
@@ -81,6 +81,12 @@ export function isCount(value: Json): value is IntOrPercent {
 
 export function countProblems(path: string, value: Json): readonly FieldError[] {
   return isCount(value) ? [] : [invalid(path, value, 'must be an integer or a percentage such as 20%')];
+}
+
+/** OpenKruise accepts percentages above 100%. */
+export function moreThanAllWarnings(path: string, value: Json | undefined): readonly string[] {
+  if (isAbsent(value) || !isCount(value) || !isMoreThanAll(value)) return [];
+  return [`${path}: ${value} is more than all pods and counts as 100%`];
 }
 
 /** AS-54, CS-52: one of the two orders, each of whose terms can be evaluated. */

@@ -16,6 +16,7 @@ import {
 } from '../core/field-error.ts';
 import { selectorProblems } from '../core/label-problems.ts';
 import { prefetchProblems } from '../fleet/pre-download.ts';
+import { moreThanAllWarnings } from '../fleet/workload-problems.ts';
 import { isCanary, isPair } from './canary.ts';
 import { convertSidecarSet, namespaceNameLabel } from './convert.ts';
 import { hotUpgradeProblems } from './hot-upgrade.ts';
@@ -181,7 +182,7 @@ function unworkable(object: JsonObject): readonly FieldError[] {
 /** SCS-266: what has a meaning that its user may not expect. */
 function warningsOf(object: JsonObject): readonly string[] {
   const { updateStrategy, patchPodMetadata } = objectOr(object.spec);
-  const { type, maxUnavailable } = objectOr(updateStrategy);
+  const { type, partition, maxUnavailable } = objectOr(updateStrategy);
   const unknown = (path: string, value: Json | undefined, known: readonly string[], effect: string) =>
     isAbsent(value) || value === '' || known.includes(textOf(value))
       ? []
@@ -191,6 +192,8 @@ function warningsOf(object: JsonObject): readonly string[] {
     ...(maxUnavailable === 0 || (typeof maxUnavailable === 'string' && /^0+%$/.test(maxUnavailable))
       ? ['spec.updateStrategy.maxUnavailable: with 0 only pods that are not ready are updated']
       : []),
+    ...moreThanAllWarnings('spec.updateStrategy.partition', partition),
+    ...moreThanAllWarnings('spec.updateStrategy.maxUnavailable', maxUnavailable),
     ...listOr(patchPodMetadata).flatMap((patch, index) =>
       unknown(
         `spec.patchPodMetadata[${index}].patchPolicy`,

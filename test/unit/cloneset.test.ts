@@ -804,6 +804,42 @@ describe('cloneSetWarnings', () => {
   });
 });
 
+describe('warnings about numbers of pods', () => {
+  const warned = (version: 'v1alpha1' | 'v1beta1', pace: JsonObject) =>
+    cloneSetWarnings(paced(version, pace)).map((text) => text.replace(/^spec\.updateStrategy\.(rollingUpdate\.)?/, ''));
+
+  it.each(versions)('CS-20, CS-22: a percentage above 100% is accepted and counts as 100%, in %s', (version) => {
+    const pace = { partition: '120%', maxUnavailable: '200%', maxSurge: '200%' };
+    expect(validateCloneSet(paced(version, pace))).toEqual([]);
+    expect(warned(version, pace)).toEqual([
+      'partition: 120% is more than all pods and counts as 100%',
+      'maxUnavailable: 200% is more than all pods and counts as 100%',
+    ]);
+    expect(warned(version, { partition: '100%', maxUnavailable: '100.0%' })).toEqual([]);
+  });
+
+  it.each(versions)('a negative number beside one that counts is accepted and counts as 0, in %s', (version) => {
+    expect(validateCloneSet(paced(version, { maxUnavailable: '-5%', maxSurge: 1 }))).toEqual([]);
+    expect(warned(version, { maxUnavailable: '-5%', maxSurge: 1 })).toEqual([
+      'maxUnavailable: -5% is negative and counts as 0',
+    ]);
+    expect(warned(version, { maxSurge: -1 })).toEqual(['maxSurge: -1 is negative and counts as 0']);
+    const scaled = { ...paced(version, {}) };
+    const spec = { ...objectOr(scaled.spec), scaleStrategy: { maxUnavailable: -1 } };
+    expect(cloneSetWarnings({ ...scaled, spec })).toEqual([
+      'spec.scaleStrategy.maxUnavailable: -1 is negative and counts as 0',
+    ]);
+  });
+
+  it.each(versions)('a negative maxUnavailable that lets no pod go is called negative, in %s', (version) => {
+    for (const maxUnavailable of ['-5%', -1]) {
+      const [problem, ...others] = validateCloneSet(paced(version, { maxUnavailable }));
+      expect(others).toEqual([]);
+      expect(problem && messageOf(problem)).toMatch(/must not be negative$/);
+    }
+  });
+});
+
 describe('the deletion of a set', () => {
   const labelled = (value: string, replicas?: number, metadata: JsonObject = {}) =>
     set('v1beta1', { replicas }, { labels: { 'policy.kruise.io/delete-protection': value }, ...metadata });

@@ -91,6 +91,17 @@ describe('warnings about what may not be meant', () => {
     expect([of(0), of('0%'), of('10%'), of(1)].map((found) => found.length)).toEqual([1, 1, 0, 0]);
   });
 
+  it('SCS-154, SCS-156: tell of percentages above 100%, which are accepted', () => {
+    const { problems, warnings: told } = validateSidecarSet(
+      set({ updateStrategy: { partition: '120%', maxUnavailable: '200%' } }),
+    );
+    expect(problems).toEqual([]);
+    expect(told).toEqual([
+      'spec.updateStrategy.partition: 120% is more than all pods and counts as 100%',
+      'spec.updateStrategy.maxUnavailable: 200% is more than all pods and counts as 100%',
+    ]);
+  });
+
   it('name the stored form of spec.namespace, and a selector that it drops', () => {
     const old = (spec: JsonObject) => validateSidecarSet(sidecarSetDraft({ version: 'v1alpha1', spec })).warnings;
     const [stored] = old({ namespace: 'shop' });
