@@ -58,14 +58,19 @@ export function connectCluster(flags: ClusterFlags, env: ClusterEnvironment): Cl
 
 function baseConfig(flags: ClusterFlags, env: ClusterEnvironment): Kubeconfig {
   const choice = { context: flags.context, cluster: flags.cluster, user: flags.user };
-  // Of several files some may be missing, as with kubectl; a single file must exist.
-  const files = flags.kubeconfig || env.KUBECONFIG?.split(delimiter).filter(existsSync).join(delimiter) || undefined;
+  // Of several files some may be missing, as with kubectl. Where all are, the file in the home directory does not replace
+  // them: it may name another cluster.
+  const ofEnvironment = env.KUBECONFIG?.split(delimiter).filter(existsSync).join(delimiter);
+  const files = flags.kubeconfig || (env.KUBECONFIG ? ofEnvironment : undefined);
   const host = env.KUBERNETES_SERVICE_HOST;
   const inCluster = host ? { host, port: Number(env.KUBERNETES_SERVICE_PORT ?? 443) } : undefined;
   try {
     return loadKubeconfig(files, inCluster, choice);
   } catch (error) {
     const namesFile = flags.kubeconfig !== undefined || flags.context !== undefined || flags.cluster !== undefined;
+    if (flags.server === undefined && files === '') {
+      throw new CommandFailed(`Cannot find the API server: KUBECONFIG names no file that exists: ${env.KUBECONFIG}`);
+    }
     if (flags.server === undefined || namesFile) throw error;
     return { cluster: {}, user: {} };
   }

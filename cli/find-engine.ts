@@ -50,7 +50,7 @@ export async function findEngine(sources: EngineSources): Promise<FoundEngine> {
   const own = Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith('WINDLASS_TEMPORAL_')));
   if (flags['temporal-address'] !== undefined || own.WINDLASS_TEMPORAL_ADDRESS) {
     const temporal = parse(args, own);
-    return { engine: engineOf(await connect(temporal), temporal.address, temporal.namespace) };
+    return { engine: { ...engineOf(await connect(temporal), temporal), isGiven: true } };
   }
   const published = await publishedTemporal(sources.cluster);
   if ('missing' in published) return published;
@@ -79,7 +79,7 @@ async function reach(config: TemporalPlace, { cluster, env, forward, connect }: 
   const { hostname, port } = new URL(`tcp://${config.address}`);
   const service = env.KUBERNETES_SERVICE_HOST ? undefined : serviceOf(hostname);
   if (service === undefined || !(service.isSure || (await isThere(cluster, service)))) {
-    return { engine: engineOf(await connect(config), config.address, config.namespace) };
+    return { engine: engineOf(await connect(config), config) };
   }
   const { name, namespace } = service;
   try {
@@ -87,10 +87,11 @@ async function reach(config: TemporalPlace, { cluster, env, forward, connect }: 
     const tls = config.tls && { serverName: hostname, ...config.tls };
     const address = `127.0.0.1:${forwarded.port}`;
     const client = await connect({ ...config, address, ...(tls && { tls }) });
-    const engine = engineOf(client, `127.0.0.1:${port}`, config.namespace);
+    const engine = engineOf(client, { ...config, address: `127.0.0.1:${port}` });
     return {
       engine: {
         ...engine,
+        address: config.address,
         first: {
           command: `kubectl -n ${namespace} port-forward service/${name} ${port}`,
           effect: 'forwards a port to Temporal; keep it running for the commands below',
@@ -129,8 +130,9 @@ async function isThere({ kube }: Cluster, service: ServiceRef): Promise<boolean>
   );
 }
 
-function engineOf(client: Client, address: string, namespace: string): OperationEngine {
-  return operationEngine({ client, flags: `--address ${address} --namespace ${namespace}`, deadlineMs: 10_000 });
+function engineOf(client: Client, { address, namespace }: TemporalPlace): OperationEngine {
+  const flags = `--address ${address} --namespace ${namespace}`;
+  return operationEngine({ client, address, flags, deadlineMs: 10_000 });
 }
 
 /** A variable that is set to "" counts as absent, as everywhere in Windlass. */

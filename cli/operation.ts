@@ -5,6 +5,10 @@ import { changedSignal } from '../api/engine/operations.ts';
 
 /** Queries to Temporal. */
 export interface OperationEngine {
+  /** Where Temporal is, for people. */
+  readonly address: string;
+  /** The user has named the address: that nobody answers there is an error of the command. */
+  readonly isGiven?: boolean;
   /** `--address …`, in the syntax of the program `temporal`. */
   readonly flags: string;
   /** A command that has to run before a command with these flags can connect. */
@@ -46,15 +50,14 @@ export interface HistoryLine {
 /** Queries to Temporal by this client. `deadlineMs` limits each query. */
 export function operationEngine({
   client,
-  flags,
   deadlineMs,
-}: {
+  ...place
+}: Pick<OperationEngine, 'address' | 'flags' | 'isGiven'> & {
   readonly client: Client;
-  readonly flags: string;
   readonly deadlineMs: number;
 }): OperationEngine {
   return {
-    flags,
+    ...place,
     async report(workflowId) {
       return await client.withDeadline(Date.now() + deadlineMs, async () => {
         try {

@@ -153,6 +153,8 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
         };
         const explanation = withFirst(await explainer.explain({ ...object, namespace }, means), engine);
         out(formatAnswer(flags.output, { document: explanation, text: explanationText(explanation, now()) }));
+        const { operation } = explanation;
+        if (engine?.isGiven && operation?.kind === 'notAsked') fail([operation.why]);
       } finally {
         await engine?.close();
       }

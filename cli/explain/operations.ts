@@ -15,8 +15,13 @@ export async function askEngine(
     const report = await engine.report(workflowId);
     return report === undefined ? { kind: 'none', workflowId } : { kind: 'found', ...report };
   } catch (error) {
-    return { kind: 'notAsked', workflowId, why: `Cannot query Temporal: ${describeFailure(error)}` };
+    return { kind: 'notAsked', workflowId, why: `Cannot query Temporal at ${engine.address}: ${whyOf(error)}` };
   }
+}
+
+/** The errors of Temporal's client say what was attempted; their cause says why that failed. */
+function whyOf(error: unknown): string {
+  return describeFailure(error instanceof Error && error.cause instanceof Error ? error.cause : error);
 }
 
 /** Whether the operation may be running, as far as is known. */

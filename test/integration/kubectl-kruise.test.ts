@@ -213,7 +213,8 @@ describeAlone('kubectl kruise explain', () => {
       kubectlKruise(['explain', 'clone/web', '-n', namespace, '--temporal-address', address]);
     expect((await at(platform.temporalAddress)).out).toContain('Temporal has no run of it');
     const away = await at('127.0.0.1:1');
-    expect(away.code).toBe(0);
-    expect(away.out).toContain('Cannot query Temporal');
+    expect(away.code).toBe(1);
+    expect(away.err).toContain('Cannot query Temporal at 127.0.0.1:1: ');
+    expect(away.out).toContain('0 of 0 pods updated');
   });
 });

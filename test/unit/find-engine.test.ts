@@ -61,13 +61,15 @@ describe('findEngine', () => {
       env: { WINDLASS_TEMPORAL_NAMESPACE: 'not mine', WINDLASS_TEMPORAL_TLS: '' },
     });
     await findEngine(all);
-    await findEngine({ ...all, flags: { 'temporal-address': 'a:1' } });
-    await findEngine({ ...all, flags: {}, env: { WINDLASS_TEMPORAL_ADDRESS: 'b:1' } });
+    const byFlag = await findEngine({ ...all, flags: { 'temporal-address': 'a:1' } });
+    const byEnvironment = await findEngine({ ...all, flags: {}, env: { WINDLASS_TEMPORAL_ADDRESS: 'b:1' } });
     expect(connected).toEqual([
       { address: '10.0.0.1:7233', namespace: 'mine' },
       { address: 'a:1', namespace: 'not mine' },
       { address: 'b:1', namespace: 'default' },
     ]);
+    expect(byFlag.engine).toMatchObject({ address: 'a:1', isGiven: true });
+    expect(byEnvironment.engine).toMatchObject({ address: 'b:1', isGiven: true });
   });
 
   it('says what to do where the cluster says nothing', async () => {
@@ -91,6 +93,7 @@ describe('findEngine', () => {
       { address: '127.0.0.1:40001', namespace: 'shop', tls: { serverName: 'frontend.temporal.svc' } },
     ]);
     expect(engine).toMatchObject({
+      address: 'frontend.temporal.svc:7233',
       flags: '--address 127.0.0.1:7233 --namespace shop',
       first: { command: 'kubectl -n temporal port-forward service/frontend 7233' },
     });

@@ -61,6 +61,7 @@ const down = [
 
 function engineOf(report: Partial<OperationReport> | undefined): OperationEngine {
   return {
+    address: 'temporal:7233',
     flags: '--address temporal:7233 --namespace default',
     report: async (workflowId) =>
       report && {
@@ -170,10 +171,17 @@ describe('kubectl kruise explain cloneset', () => {
   });
 
   it('works when Temporal does not answer', async () => {
-    const engine = { ...engineOf({}), report: () => Promise.reject(new Error('14 UNAVAILABLE')) };
+    const cause = new Error('14 UNAVAILABLE: connect ECONNREFUSED');
+    const error = new Error('Failed to describe workflow', { cause });
+    const engine = { ...engineOf({}), report: () => Promise.reject(error) };
     const said = await kubectlKruise(['explain', 'clone/web'], { cluster: shop(), engine });
-    expect(said.code).toBe(0);
-    expect(said.out).toContain('unknown; Cannot query Temporal: 14 UNAVAILABLE');
+    expect(said).toMatchObject({ code: 0, err: '' });
+    const why = 'Cannot query Temporal at temporal:7233: 14 UNAVAILABLE: connect ECONNREFUSED';
+    expect(said.out).toContain(`unknown; ${why}`);
+
+    const given = { ...engine, isGiven: true };
+    const wrong = await kubectlKruise(['explain', 'clone/web'], { cluster: shop(), engine: given });
+    expect(wrong).toEqual({ code: 1, err: `error: ${why}\n`, out: said.out });
   });
 
   it.each([

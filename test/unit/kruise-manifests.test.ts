@@ -122,6 +122,16 @@ describe('connectCluster', () => {
     expect(connectCluster({}, { KUBECONFIG: `/does/not/exist:${file()}` }).namespace).toBe('shop');
   });
 
+  it('names the files of KUBECONFIG where none is there, and reads no other one instead', () => {
+    const connect = (flags = {}) => connectCluster(flags, { KUBECONFIG: '/does/not/exist:/nor/this' });
+    expect(() => connect()).toThrow(
+      'Cannot find the API server: KUBECONFIG names no file that exists: /does/not/exist:/nor/this',
+    );
+    expect(() => connect({ kubeconfig: '/does/not/exist' })).toThrow('"/does/not/exist"');
+    expect(connect({ server: 'http://127.0.0.1:1' }).namespace).toBe('default');
+    expect(connect({ kubeconfig: file() }).namespace).toBe('shop');
+  });
+
   it('acts as a member of several groups, without a time limit of 0s', async () => {
     const heard: string[][] = [];
     const server = createServer((request, response) => {

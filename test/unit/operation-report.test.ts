@@ -33,7 +33,7 @@ function engine() {
     withDeadline: (_: unknown, ask: () => Promise<unknown>) => ask(),
     workflow: { getHandle: () => handle },
   };
-  return operationEngine({ client: client as unknown as Client, flags: '', deadlineMs: 1_000 });
+  return operationEngine({ client: client as unknown as Client, address: '', flags: '', deadlineMs: 1_000 });
 }
 
 describe('what an operation does now', () => {
