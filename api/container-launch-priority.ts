@@ -181,7 +181,7 @@ export function isLaunchCompleted({ metadata }: Pick<Pod, 'metadata'>): boolean 
 /** Reasons of `waitingFor` in the annotation, with what a person can do. */
 export const launchWaits = {
   ContainerNotReady:
-    'Look at the logs and the readiness probe of these containers; CreateContainerConfigError of the containers after them is expected',
+    'Nothing to do if these containers have just started; otherwise look at their logs and readiness probes; CreateContainerConfigError of the containers after them is expected',
   BarrierNameTaken:
     'Delete or rename this ConfigMap, which is not the barrier of the pod: the pod waits for keys of that name',
   ContainerEnded: 'Delete the pod: these containers have failed, and its restart policy does not start them again',

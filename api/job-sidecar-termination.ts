@@ -227,9 +227,11 @@ export const terminationWaits = {
   NodeMissing: 'Bring the node back, or delete the pod',
   NoQuickExitImage: `Delete the pod, and create the next one with ${terminationMark.imageEnv}: a virtual node cannot stop a container`,
   NoStopMark: `Delete the pod, and create the next one with ${terminationMark.env}: on a real node only that stops a sidecar`,
-  QuickExitPending: 'Look at the events of the pod: its virtual node has yet to run the quick-exit image',
-  ContainerNotStarted: 'Look at the events of the pod: a container cannot be stopped before it has started',
-  Stopping: 'Look at the status of this request: it shows the progress',
+  QuickExitPending:
+    'Nothing to do if the images were changed just now; otherwise look at the events of the pod: its virtual node has yet to run the quick-exit image',
+  ContainerNotStarted:
+    'Nothing to do if the container is about to start; otherwise look at the events of the pod: a container cannot be stopped before it has started',
+  Stopping: 'Nothing to do: the status of this request shows the progress',
   StopFailed: 'Nothing to do: it is retried automatically, or at once after the signal retry',
   RequestAborted: 'Signal retry to try again, or abort',
   Denied:

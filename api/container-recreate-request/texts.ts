@@ -33,7 +33,8 @@ export const recreateWaits = {
   Draining: 'Nothing to do: the pod is unready for unreadyGracePeriodSeconds before the first stop',
   Stopping: 'Nothing to do: preStop and the grace period run',
   ContainerNotFound: 'Nothing to do if the kubelet is about to start it; otherwise look at the events of the pod',
-  ContainerNotReady: 'Look at the logs and the readiness probe of the new container',
+  ContainerNotReady:
+    'Nothing to do if the new container has just started; otherwise look at its logs and its readiness probe',
   MinStartedSeconds: 'Nothing to do: the new container must run for longer than minStartedSeconds',
   Paused: 'Signal resume, or abort',
   PodFinished: 'Delete the request: the pod has ended, or its restart policy does not let this container start again',

@@ -98,13 +98,15 @@ export const swapWaits = {
   KubeletBackOff:
     'The kubelet would make a container wait that returns to an image it ran within ten minutes: signal skip, or set the annotation windlass.io/swap-despite-back-off of the SidecarSet to true, to begin at once',
   ContainerNotReported:
-    'Look at the Events of the pod: the kubelet has not reported the new image yet; it does so after postStart has returned',
-  ContainerNotReady: 'Look at the container: fix it, publish another image, or signal abort to return to the old one',
+    'Nothing to do if the image was changed just now; otherwise look at the Events of the pod: the kubelet reports the new image after postStart has returned',
+  ContainerNotReady:
+    'Nothing to do if the container has just started; otherwise fix it, publish another image, or signal abort to return to the old one',
   PodNotReady:
-    'Look at these containers: the old version keeps running until every other container of the pod is ready',
+    'Nothing to do if these containers are starting; otherwise look at them: the old version keeps running until every other container of the pod is ready',
   WorkingIsEmpty:
     'The pod names idle containers as the working ones: publish another image, signal abort, or delete the pod',
-  IdleNotReported: 'Look at the Events of the pod: the kubelet has not reported the empty image yet',
+  IdleNotReported:
+    'Nothing to do if the image was changed just now; otherwise look at the Events of the pod: the kubelet has not reported the empty image yet',
   Denied: 'Grant the missing permission: it is retried automatically, or at once after the signal retry',
   Parked: 'Fix the rejected object or what rejects it: it is retried automatically, or at once after the signal retry',
 } as const;

@@ -9,6 +9,7 @@ import { formatState, type InPlaceState } from '../../api/in-place/state.ts';
 import { noWork } from '../../api/in-place/work.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
 import { allWaits, cloneSetRules } from '../../workflows/plan/cloneset/waits.ts';
+import { nothingYet } from '../../workflows/plan/starting.ts';
 import {
   cloneSet,
   earlier,
@@ -74,6 +75,16 @@ function updating(name: string, change: Partial<InPlaceState>, ready = true): Po
   return { ...made, status: { ...made.status, containerStatuses } };
 }
 
+/** Out of service for this long before its containers change. */
+function graced(name: string, graceSeconds: number, since: string): Pod {
+  const { status, ...made } = updating(name, { updateTimestamp: since });
+  const annotations = {
+    ...made.metadata.annotations,
+    'apps.kruise.io/inplace-update-grace': JSON.stringify({ revision: newName, graceSeconds }),
+  };
+  return { ...made, metadata: { ...made.metadata, annotations }, ...(status && { status }) };
+}
+
 const running = { main: { imageID: 'docker.io/library/nginx:1.1@sha256:0' } };
 
 describe('what a CloneSet waits for', () => {
@@ -89,6 +100,97 @@ describe('what a CloneSet waits for', () => {
       blockedCount: 1,
       since: now,
       unblock: cloneSetWaits.BudgetSpent,
+    });
+  });
+
+  describe('asks for nothing as long as the pods have only just begun', () => {
+    const ago = (seconds: number) => new Date(nowMs - seconds * 1000).toISOString().replace('.000', '');
+    const starting = (seconds: number, change: Partial<Pod['status']> = {}) => {
+      const made = newPodOf('web-new', { ready: false, phase: 'Pending', created: ago(seconds) });
+      return { ...made, status: { ...made.status, ...change } };
+    };
+    const unblockOf = (facts: WorldFacts) => {
+      const { situation } = plan(facts);
+      return new Map((situation ? allWaits(situation) : []).map(({ reason, unblock }) => [reason, unblock]));
+    };
+    const budget = (pod: Pod) => ({ pods: [...pods('o', 4), pod], permit: permit() });
+
+    it('BudgetSpent, NotReady: of a pod that was created a moment ago', () => {
+      expect(unblockOf(budget(starting(5)))).toEqual(
+        new Map([
+          ['BudgetSpent', nothingYet],
+          ['NotReady', nothingYet],
+        ]),
+      );
+    });
+
+    it('asks for a look once that takes long, and has the status say so then', () => {
+      expect(plan(budget(starting(5))).againInMs).toBe(25_000);
+      expect(plan(budget(starting(31))).againInMs).toBeUndefined();
+      expect(unblockOf(budget(starting(31))).get('NotReady')).toBe(cloneSetWaits.NotReady);
+      expect(unblockOf(budget(starting(31))).get('BudgetSpent')).toBe(cloneSetWaits.BudgetSpent);
+    });
+
+    it('NotScheduled: of a pod that the scheduler has not refused', () => {
+      const created = newPodOf('web-s', {
+        node: null,
+        phase: 'Pending',
+        ready: false,
+        created: ago(1),
+        conditions: [],
+      });
+      expect(unblockOf({ pods: [...fresh(4), created] }).get('NotScheduled')).toBe(nothingYet);
+      const conditions = [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable' }];
+      const refused = { ...created, status: { ...created.status, conditions } };
+      expect(unblockOf({ pods: [...fresh(4), refused] }).get('NotScheduled')).toBe(cloneSetWaits.NotScheduled);
+    });
+
+    it('asks for a look at once where the kubelet says what is wrong', () => {
+      const waiting = (reason: string, message = '') => {
+        const containerStatuses = [
+          { name: 'main', ready: false, restartCount: 0, state: { waiting: { reason, message } } },
+        ];
+        return unblockOf(budget(starting(5, { containerStatuses }))).get('NotReady');
+      };
+      expect([waiting('ContainerCreating'), waiting('PodInitializing')]).toEqual([nothingYet, nothingYet]);
+      expect(waiting('ErrImagePull')).toBe(cloneSetWaits.NotReady);
+      expect(waiting('CrashLoopBackOff')).toBe(cloneSetWaits.NotReady);
+      // its turn has not come (launch priority)
+      expect(waiting('CreateContainerConfigError', 'configmap "web-new-barrier" not found')).toBe(nothingYet);
+    });
+
+    it('names pods that need a look before those that are starting', () => {
+      const given = [...fresh(3), starting(5), newPodOf('web-old', { ready: false })];
+      expect(wait({ pods: given })).toMatchObject({
+        reason: 'NotReady',
+        blockedBy: ['pod/web-old', 'pod/web-new'],
+        unblock: cloneSetWaits.NotReady,
+      });
+    });
+
+    it('GracePeriod: every wait of a pod in its grace period asks for nothing', () => {
+      const rollingUpdate = { inPlaceUpdateStrategy: { gracePeriodSeconds: 120 } };
+      const set = cloneSet({ rollingUpdate });
+      const { disruption } = plan({ set, pods: pods('o', 5), permit: permit() });
+      expect(disruption).toHaveLength(1);
+      const given = [...pods('o', 4), graced('web-grace', 120, ago(100))];
+      const found = unblockOf({ set, pods: given, permit: permit() });
+      expect([...found.keys()]).toEqual(['GracePeriod', 'BudgetSpent', 'NotReady']);
+      for (const text of found.values()) expect(text).toMatch(/^Nothing to do/);
+    });
+
+    it('BudgetSpent: is no wait while the budget lets pods go', () => {
+      expect(reasons({ pods: pods('o', 5), permit: permit() })).toEqual([]);
+      const chooses = permit({ chooses: true, pods: new Map() });
+      expect(reasons({ pods: pods('o', 5), permit: chooses })).toEqual([]);
+    });
+
+    it('ContainersNotSwapped: of containers that were changed a moment ago', () => {
+      const state = (at: string) => updating('web-u', { updateTimestamp: at, lastContainerStatuses: running });
+      const text = (seconds: number) =>
+        unblockOf({ pods: [...fresh(4), state(ago(seconds))] }).get('ContainersNotSwapped');
+      expect(text(5)).toBe(`${nothingYet}; not started from the new image: main`);
+      expect(text(31)).toBe(`${cloneSetWaits.ContainersNotSwapped}; not started from the new image: main`);
     });
   });
 

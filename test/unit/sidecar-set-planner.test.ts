@@ -6,8 +6,9 @@ import { engineNoWorkers, engineSilent } from '../../api/engine/engine-trouble.t
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { ordersAnnotation, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
-import { hotMark } from '../../api/sidecar-set/marks.ts';
+import { hashAnnotation, hotMark } from '../../api/sidecar-set/marks.ts';
 import { newSidecarRevision } from '../../api/sidecar-set/revision.ts';
+import { sidecarSetWaits } from '../../api/sidecar-set/texts.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { trimPod } from '../../watcher/trim.ts';
 import { podsOf } from '../../workflows/plan/fleet/batch.ts';
@@ -17,6 +18,8 @@ import type { SidecarSetInput } from '../../workflows/plan/sidecar-set/input.ts'
 import { chooseSidecarBatch, mostMarked, planSidecarSet } from '../../workflows/plan/sidecar-set/planner.ts';
 import { targetOfSpec } from '../../workflows/plan/sidecar-set/target.ts';
 import { mostFailing, mostFailingInAll, mostInPass } from '../../workflows/plan/sidecar-set/update.ts';
+import { allWaits } from '../../workflows/plan/sidecar-set/waits.ts';
+import { nothingYet } from '../../workflows/plan/starting.ts';
 import { recorded } from '../support/recorded.ts';
 import { aSidecarSet, hot, injectedPod } from '../support/sidecar-pods.ts';
 import { podWith, type SidecarPod, sidecarSet } from '../support/sidecar-world.ts';
@@ -299,6 +302,31 @@ describe('the plan for a SidecarSet', () => {
       kind: 'waiting',
       wait: { reason: 'BudgetSpent', blockedBy: ['pod/shop/lost'] },
     });
+  });
+
+  it('BudgetSpent, NotConsistent: ask for nothing as long as the pods were updated only just now', () => {
+    const ago = (seconds: number) => new Date(nowMs - seconds * 1000).toISOString();
+    const updatedAt = (pod: Pod, seconds: number): Pod => {
+      const whole = JSON.parse(pod.metadata.annotations?.[hashAnnotation.whole] ?? '{}');
+      const mark = { logs: { ...whole.logs, updateTimestamp: ago(seconds) } };
+      const annotations = { ...pod.metadata.annotations, [hashAnnotation.whole]: JSON.stringify(mark) };
+      return { ...pod, metadata: { ...pod.metadata, annotations } };
+    };
+    const { input, latest } = given({ old: many(2), updated: { lost: { ready: false } } });
+    const at = (seconds: number) => {
+      const pods = [...input.pods.slice(0, 2), updatedAt(input.pods.at(-1) as Pod, seconds)];
+      const { standing, againInMs } = planSidecarSet({ ...input, pods, permit: permitFor(latest) });
+      return [standing.kind === 'waiting' && [standing.wait.reason, standing.wait.unblock], againInMs];
+    };
+    expect(at(10)).toEqual([['BudgetSpent', nothingYet], 20_000]);
+    expect(at(31)).toEqual([['BudgetSpent', sidecarSetWaits.BudgetSpent], undefined]);
+  });
+
+  it('BudgetSpent: is no wait while the budget lets pods go', () => {
+    const { input, latest } = given({ old: many(2) });
+    const chosen = planSidecarSet({ ...input, permit: permitFor(latest) });
+    expect(chosen.standing.kind).toBe('pods');
+    expect(chosen.situation && allWaits(chosen.situation)).toEqual([]);
   });
 
   it('names in one batch pods of several namespaces', () => {

@@ -11,6 +11,7 @@ import type { Pod } from '../../../api/core/pod.ts';
 import { isControlledBy } from '../../../api/core/refs.ts';
 import { ordersAnnotation, ordersOf } from '../../../api/fleet/roll-out-orders.ts';
 import { firstWait } from '../decision.ts';
+import { dueByStarting } from '../starting.ts';
 import { waitingSince } from '../waiting-since.ts';
 import { asGoing, owedClaims } from './claims.ts';
 import type { FleetInput, WorkloadPlan } from './input.ts';
@@ -92,7 +93,10 @@ export function planFleet<
     disruption: starts.disruption,
     standing: standingOf(planner.rules, situation, { isActing, isScaling }),
     ...namedPods(situation, isScaling),
-    ...againInMs(situation, planner.againAtMs?.(situation, status) ?? []),
+    ...againInMs(situation, [
+      ...(planner.againAtMs?.(situation, status) ?? []),
+      ...dueByStarting(status.waitingFor, counted),
+    ]),
     situation,
     ...rollOutOf(situation),
   };

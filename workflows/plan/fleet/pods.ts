@@ -1,6 +1,7 @@
 /** The pods of a workload as all its decisions see them: which ones count, and which are available. */
 
 import { perObject } from '../../../api/base/per-object.ts';
+import { whenPassed } from '../../../api/base/time.ts';
 import { type LabelSelector, labelMatcher } from '../../../api/core/label-selector.ts';
 import type { KubeObject } from '../../../api/core/meta.ts';
 import { isActive, type Pod } from '../../../api/core/pod.ts';
@@ -9,6 +10,9 @@ import { isWorkingState, type LifecycleState, lifecycleStateOf } from '../../../
 import { podMark } from '../../../api/fleet/marks.ts';
 import { isAtRevision, revisionMark } from '../../../api/fleet/revision.ts';
 import { inPlaceReadinessGate } from '../../../api/in-place/annotations.ts';
+import { graceOf } from '../../../api/in-place/grace.ts';
+import { stateOf } from '../../../api/in-place/state.ts';
+import { startingUntil } from '../starting.ts';
 import type { AsSeen } from './steps.ts';
 
 /** Which pods belong to a workload, and what its spec says about each. */
@@ -44,6 +48,8 @@ export interface FleetPod {
   readonly isAvailable: boolean;
   /** When it will be available if nothing changes; absent when it is, or when something has to change first. */
   readonly availableAtMs?: number;
+  /** Until when it counts as being started or replaced; absent when it is available, or something is wrong with it. */
+  readonly startingUntilMs?: number;
 }
 
 /** Pods that differ in nothing but their names. */
@@ -117,7 +123,19 @@ function fleetPod(
     isReady,
     isAvailable: isReady && isOldEnough,
     ...(isReady && nowMs < availableAtMs && { availableAtMs }),
+    ...(isReady && isOldEnough ? {} : startingUntil(pod, [...begunAtMs(pod), isReady ? availableAtMs : 0], nowMs)),
   };
+}
+
+/** When it was created, deleted, taken out of service or put back, or its containers were changed, or will be. */
+function begunAtMs(pod: Pod): readonly number[] {
+  const { creationTimestamp, deletionTimestamp = '' } = pod.metadata;
+  const gate = pod.status?.conditions?.find(({ type }) => type === inPlaceReadinessGate);
+  const [state, grace] = [stateOf(pod), graceOf(pod)];
+  const { updateTimestamp = '', batches = [] } = state.kind === 'value' ? state.value : {};
+  const graceSeconds = grace.kind === 'value' ? grace.value.graceSeconds : 0;
+  const times = [creationTimestamp, deletionTimestamp, gate?.lastTransitionTime ?? '', batches.at(-1)?.timestamp ?? ''];
+  return [...times.map((time) => Date.parse(time)), whenPassed(updateTimestamp, graceSeconds)];
 }
 
 /** Whether the pod has this revision, or is being updated to it. */

@@ -13,6 +13,7 @@ import { isAtRevision, revisionMark } from '../../../api/fleet/revision.ts';
 import type { Order } from '../../../api/fleet/roll-out-orders.ts';
 import { unprovidedMounts } from '../../../api/fleet/unprovided-mounts.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
+import { nothingYet, startingLast } from '../starting.ts';
 import { mostWaitBytes, shortened } from '../text-size.ts';
 import type { InPlaceWait, RecreateCause } from './in-place/update.ts';
 import type { FleetInput } from './input.ts';
@@ -401,6 +402,8 @@ export function imageNotReady({ scene, update }: FleetSituation): Wait | undefin
 export function budgetSpent({ scene, scale, update }: FleetSituation): Wait | undefined {
   if (update.stop.kind !== 'budget' && scale.spared.length === 0) return undefined;
   const spenders = scene.counted.filter(({ isAvailable, isSpecified }) => !isAvailable || isSpecified);
+  // Spent by the pods that are begun or chosen just now, which are about to be unavailable.
+  if (spenders.length === 0 && update.begun.length + update.candidates.length > 0) return undefined;
   return wait(scene, 'BudgetSpent', spenders);
 }
 
@@ -426,7 +429,17 @@ export function wait<Reason extends string>(
   pods: readonly FleetPod[] = [],
   detail?: string,
 ): Wait {
-  const remedy = texts[reason];
+  const isForPods = waitsForPods.includes(reason);
+  const unavailable = isForPods ? pods.filter(({ isAvailable }) => !isAvailable) : [];
+  const areStarting = unavailable.length > 0 && unavailable.every((pod) => pod.startingUntilMs !== undefined);
+  const remedy = areStarting ? nothingYet : texts[reason];
   const unblock = detail ? `${remedy}; ${detail}` : remedy;
-  return waitFor(reason, pods.map(podRef), shortened(unblock, mostWaitBytes));
+  const named = isForPods ? startingLast(pods) : pods;
+  return waitFor(reason, named.map(podRef), shortened(unblock, mostWaitBytes));
 }
+
+/** Waits that end by themselves as a rule: a person acts where the pods take too long. */
+const waitsForPods: readonly string[] = [
+  ...['NotScheduled', 'NotReady', 'BudgetSpent', 'ScaleLimited', 'OrdinalNotAvailable'],
+  ...['ContainersNotSwapped', 'BatchNotReady'],
+];

@@ -24,6 +24,8 @@ export interface ClassifiedPod {
   readonly isSidecarReady: boolean;
   /** SCS-190, of all sidecars of the SidecarSet. */
   readonly isConsistent: boolean;
+  /** Until when it counts as being started or updated; absent when it is done, or something is wrong with it. */
+  readonly startingUntilMs?: number;
 }
 
 /**

@@ -15,6 +15,7 @@ import { everyPod, type Standing } from '../fleet/permit.ts';
 import type { Choice } from '../fleet/planner.ts';
 import { asSeen } from '../fleet/pods.ts';
 import { prunedOrders } from '../fleet/roll-out-orders.ts';
+import { dueByStarting } from '../starting.ts';
 import { waitingSince } from '../waiting-since.ts';
 import type { ClassifiedPod } from './classify.ts';
 import type { SidecarSetInput, SidecarSetPlan, SidecarSetStep } from './input.ts';
@@ -42,7 +43,11 @@ export function planSidecarSet(input: SidecarSetInput): SidecarSetPlan & { reado
   const report: readonly SidecarSetStep[] = sameJson(input.owner.status, status)
     ? []
     : [{ kind: 'writeStatus', status }];
-  const againInMs = noPermitInMs(situation);
+  const due = [
+    // Once it has been reported, there is nothing to look at any more.
+    noPermitInMs(situation) ?? 0,
+    ...dueByStarting(status.waitingFor, scene.pods).map((atMs) => atMs - input.nowMs),
+  ].filter((inMs) => inMs > 0);
   const swaps = planSwaps(scene, update);
   const upkeep = [
     ...revisions.register,
@@ -57,8 +62,7 @@ export function planSidecarSet(input: SidecarSetInput): SidecarSetPlan & { reado
     disruption: update.disruption,
     standing: standingOf(situation),
     ...namedPods(scene, update),
-    // Once it has been reported, there is nothing to look at any more.
-    ...(againInMs !== undefined && againInMs > 0 && { againInMs }),
+    ...(due.length > 0 && { againInMs: Math.min(...due) }),
     situation,
     rollOut: rollOutOf(situation),
     lacksPermit: update.stop === 'noPermit',

@@ -97,6 +97,11 @@ export function recordedRevision(pod: Pod, setName: string): string | undefined 
   return recordedContents(pod).get(setName)?.revision;
 }
 
+/** When the content that the pod has of this SidecarSet was written; NaN: that is not recorded. */
+export function recordedAtMs(pod: Pod, setName: string): number {
+  return Date.parse(String(objectOr(entryOf(jsonIn(pod, hashAnnotation.whole), setName)).updateTimestamp));
+}
+
 /** What is recorded of the content of a SidecarSet that a pod has. */
 interface RecordedContent {
   readonly whole?: string;

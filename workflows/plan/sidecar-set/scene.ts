@@ -8,8 +8,10 @@ import { revisionContent } from '../../../api/sidecar-set/injection/choose.ts';
 import { isNotUpdate, type SidecarContent, type SidecarSet } from '../../../api/sidecar-set/types.ts';
 import type { Permit } from '../fleet/permit.ts';
 import { ordersFor, permitUnder, undoOf } from '../fleet/roll-out-orders.ts';
+import { startingUntil } from '../starting.ts';
 import { type ClassifiedPod, classifyPods } from './classify.ts';
 import type { SidecarSetInput } from './input.ts';
+import { recordedAtMs } from './pods.ts';
 import { planRevisions, type RevisionPlan } from './revisions.ts';
 import { type SidecarTarget, targetOfSpec, targetOfUndo } from './target.ts';
 
@@ -42,19 +44,28 @@ export function sidecarSetScene(input: SidecarSetInput): SidecarSetScene {
   const skipped = new Set([...(permit?.skip ?? []), ...(orders?.skip ?? [])]);
   const undoneAt = isUndo ? orders?.undo?.at : undefined;
   const base = { revisions, target, skipped, ...(undoneAt !== undefined && { undoneAt }) };
-  const pods = classifiedPods(base, input.pods);
+  const pods = classifiedPods({ ...base, input }, input.pods);
   return { ...base, input, owner, pods, isUndo, orders, permit, now: timestamp(input.nowMs) };
 }
 
 /** Where these pods stand. Those that are left out are as if they were not selected. */
 export function classifiedPods(
-  scene: Pick<SidecarSetScene, 'revisions' | 'target' | 'skipped' | 'undoneAt'>,
+  scene: Pick<SidecarSetScene, 'revisions' | 'target' | 'skipped' | 'undoneAt' | 'input'>,
   pods: readonly Pod[],
 ): readonly ClassifiedPod[] {
   const { history } = scene.revisions;
-  return classifyPods(scene.target, pods, (name) => contentOf(history, name)).map((found) =>
-    isLeftOut(found, scene) ? { ...found, place: { kind: 'notSelected' } } : found,
-  );
+  return classifyPods(scene.target, pods, (name) => contentOf(history, name))
+    .map((found): ClassifiedPod => (isLeftOut(found, scene) ? { ...found, place: { kind: 'notSelected' } } : found))
+    .map((found) => ({ ...found, ...startingIn(found, scene) }));
+}
+
+function startingIn(
+  { pod, isConsistent, isSidecarReady }: ClassifiedPod,
+  { input, target }: Pick<SidecarSetScene, 'input' | 'target'>,
+): Pick<ClassifiedPod, 'startingUntilMs'> {
+  if (isConsistent && isSidecarReady) return {};
+  const begunAtMs = [Date.parse(pod.metadata.creationTimestamp), recordedAtMs(pod, target.setName)];
+  return startingUntil(pod, begunAtMs, input.nowMs);
 }
 
 /** The permit may know of an undo a moment before the caches show it. */

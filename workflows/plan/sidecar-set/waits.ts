@@ -6,6 +6,7 @@ import { sidecarSets } from '../../../api/sidecar-set/types.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
 import { imageNotReadyWait } from '../fleet/prefetch.ts';
 import { failureText, noPermitAfterMs } from '../fleet/waits.ts';
+import { nothingYet, startingLast } from '../starting.ts';
 import { mostWaitBytes, shortened } from '../text-size.ts';
 import type { ClassifiedPod } from './classify.ts';
 import { isSwapping } from './named-pods.ts';
@@ -105,7 +106,10 @@ function budgetRoundsToZero({ update }: SidecarSetSituation): Wait | undefined {
 }
 
 function budgetSpent({ update }: SidecarSetSituation): Wait | undefined {
-  return update.stop === 'budget' ? wait('BudgetSpent', update.demand.budget.spentBy) : undefined;
+  const { spentBy } = update.demand.budget;
+  // Spent by the pods that are begun or chosen just now, which are about to be not ready.
+  if (spentBy.length === 0 && update.coming.size + update.candidates.length > 0) return undefined;
+  return update.stop === 'budget' ? wait('BudgetSpent', spentBy) : undefined;
 }
 
 function cannotChange({ update }: SidecarSetSituation): Wait | undefined {
@@ -183,6 +187,17 @@ function orderedBy({ by, at }: Order, scene: SidecarSetScene): string {
 }
 
 function wait(reason: SidecarSetWaitReason, pods: readonly ClassifiedPod[] = [], detail?: string): Wait {
-  const remedy = sidecarSetWaits[reason];
-  return waitFor(reason, pods.map(podRef), shortened(detail ? `${remedy}; ${detail}` : remedy, mostWaitBytes));
+  const isForPods = waitsForPods.includes(reason);
+  const areStarting = isForPods && pods.length > 0 && pods.every((pod) => pod.startingUntilMs !== undefined);
+  const remedy = areStarting ? nothingYet : sidecarSetWaits[reason];
+  const named = isForPods ? startingLast(pods) : pods;
+  return waitFor(reason, named.map(podRef), shortened(detail ? `${remedy}; ${detail}` : remedy, mostWaitBytes));
 }
+
+/** Waits that end by themselves as a rule: a person acts where the pods take too long. */
+const waitsForPods: readonly SidecarSetWaitReason[] = [
+  'BudgetSpent',
+  'SidecarsSwapping',
+  'UpdateInProgress',
+  'NotConsistent',
+];

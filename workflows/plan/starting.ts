@@ -1,0 +1,51 @@
+/**
+ * Pods that are being created, changed or replaced: they become ready by themselves, as a rule, so a wait for them asks
+ * nobody to act. One that takes longer, or of which scheduler or kubelet say what is wrong, is worth a look.
+ */
+import { barrierName } from '../../api/container-launch-priority.ts';
+import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
+
+/** How long a pod is given after the last thing that was done to it. */
+export const startingMs = 30_000;
+
+/** What a person can do about a wait for such pods. */
+export const nothingYet = 'Nothing to do unless this lasts: these pods are being started or replaced';
+
+/** Until when the pod counts as starting, by the times at which something was begun with it. Absent: it does not count so. */
+export function startingUntil(
+  pod: Pod,
+  begunAtMs: readonly number[],
+  nowMs: number,
+): { readonly startingUntilMs?: number } {
+  const startingUntilMs = Math.max(...begunAtMs.filter(Number.isFinite)) + startingMs;
+  return startingUntilMs > nowMs && !isInTrouble(pod) ? { startingUntilMs } : {};
+}
+
+function isInTrouble({ metadata, spec, status }: Pod): boolean {
+  const unplaced = status?.conditions?.some(
+    (condition) => condition.type === 'PodScheduled' && condition.status === 'False',
+  );
+  const fails = ({ state }: ContainerStatus) => {
+    const { reason = '', message = '' } = state?.waiting ?? {};
+    // A container whose turn has not come.
+    const isHeld = reason === 'CreateContainerConfigError' && message.includes(barrierName(metadata.name));
+    return reason !== '' && !normalStarts.includes(reason) && !isHeld;
+  };
+  return (!spec.nodeName && unplaced === true) || (status?.containerStatuses ?? []).some(fails);
+}
+
+const normalStarts: readonly string[] = ['ContainerCreating', 'PodInitializing'];
+
+/** When a wait that asks for nothing has to be decided on again. */
+export function dueByStarting(
+  wait: { readonly unblock: string } | undefined,
+  pods: readonly { readonly startingUntilMs?: number }[],
+): readonly number[] {
+  return wait?.unblock.startsWith(nothingYet) ? pods.flatMap(({ startingUntilMs }) => startingUntilMs ?? []) : [];
+}
+
+/** These, the ones that are starting last: the first ones are named. */
+export function startingLast<Of extends { readonly startingUntilMs?: number }>(pods: readonly Of[]): readonly Of[] {
+  const isStarting = ({ startingUntilMs }: Of) => startingUntilMs !== undefined;
+  return [...pods.filter((pod) => !isStarting(pod)), ...pods.filter(isStarting)];
+}
