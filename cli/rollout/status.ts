@@ -2,6 +2,7 @@
 
 import { compareGoStrings } from '../../api/base/json-go.ts';
 import { failureTypeOf } from '../../api/core/failure.ts';
+import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { isStopped } from '../../api/fleet/pod-waits.ts';
 import { backOff, retryAfterMs } from '../../kube/back-off.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -112,23 +113,27 @@ function lineOfEach(
   { kube, now, print, watch, pause, signal, end }: StatusOptions & { readonly end: (error: CommandFailed) => void },
 ) {
   let lastLine = '';
-  let wait: { readonly reason: string; latest: RolledOut } | undefined;
+  let wait: { latest: RolledOut } | undefined;
   const printed = new Set<string>();
-  const report = async ({ reason, latest }: NonNullable<typeof wait>) => {
-    const line = waitLine(latest);
-    if (watch && isStopped(reason)) return end(new CommandFailed(line.trim()));
-    if (!printed.has(line)) await print(line, latest);
-    printed.add(line);
+  const report = async ({ latest }: NonNullable<typeof wait>) => {
+    const { waitingFor } = latest.status ?? {};
+    if (waitingFor === undefined) return;
+    const line = waitLine(waitingFor);
+    if (watch && isStopped(waitingFor.reason)) return end(new CommandFailed(line.trim()));
+    // Of pods that get ready by themselves others follow all the time.
+    const said = asksForNothing(waitingFor) ? waitingFor.reason : line;
+    if (!printed.has(said)) await print(line, latest);
+    printed.add(said);
   };
   return async (object: RolledOut): Promise<boolean> => {
     const { line, isDone } = await kind.progress(object, { kube, nowMs: now() });
     if (line !== lastLine) await print(line, object);
     lastLine = line;
-    const { reason } = (isObserved(object) && !isDone && object.status?.waitingFor) || {};
-    if (reason === undefined) wait = undefined;
-    else if (reason === wait?.reason) wait.latest = object;
+    const waitingFor = isObserved(object) && !isDone ? object.status?.waitingFor : undefined;
+    if (waitingFor === undefined) wait = undefined;
+    else if (wait && goesOn(wait.latest.status?.waitingFor, waitingFor)) wait.latest = object;
     else {
-      const begun = { reason, latest: object };
+      const begun = { latest: object };
       wait = begun;
       if (!watch) await report(begun);
       else {
@@ -140,9 +145,17 @@ function lineOfEach(
   };
 }
 
-function waitLine({ status }: RolledOut): string {
-  const wait = status?.waitingFor;
-  if (wait === undefined) return '';
+/** Whether what is waited for is still the same: when the pods in the way are all others, there was progress. */
+function goesOn(before: WaitingFor | undefined, { reason, blockedBy, ...now }: WaitingFor): boolean {
+  if (before?.reason !== reason || asksForNothing(before) !== asksForNothing(now)) return false;
+  return blockedBy.length === 0 || blockedBy.some((blocker) => before.blockedBy.includes(blocker));
+}
+
+function asksForNothing({ unblock }: Pick<WaitingFor, 'unblock'>): boolean {
+  return unblock.startsWith('Nothing to do');
+}
+
+function waitLine(wait: WaitingFor): string {
   const { reason, unblock } = wait;
   const blockers = blockersText({ ...wait, blockedBy: wait.blockedBy.toSorted(compareGoStrings) });
   const what = blockers === '' ? '' : ` (${blockers})`;

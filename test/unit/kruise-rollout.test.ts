@@ -162,6 +162,51 @@ describe('kubectl kruise rollout status', () => {
       expect(out).not.toMatch(/NotScheduled|NotReady/);
     });
 
+    it('KK-6: says nothing of pods that follow one another, however long that goes on for one reason', async () => {
+      const of = (pod: string, unblock = 'Look at the logs') => {
+        const status = waitFor('NotReady', unblock);
+        return { ...status, waitingFor: { ...status.waitingFor, blockedBy: [`pod/${pod}`], blockedCount: 1 } };
+      };
+      const { said, settled, become, elapse } = follow(of('web-a'));
+      for (const pod of ['web-b', 'web-c']) {
+        await settled();
+        become(of(pod));
+        await settled();
+        elapse();
+      }
+      await settled();
+      elapse();
+      await settled();
+      become(rolledOut);
+      const { out } = await said;
+      expect(out).not.toMatch(/web-[ab]/);
+      expect(out).toContain('  NotReady (pod/web-c): Look at the logs\n');
+    });
+
+    it('KK-6: says once that there is nothing to do, and then what there is to do', async () => {
+      const of = (unblock: string, ...blockedBy: readonly string[]) => {
+        const status = waitFor('BudgetSpent', unblock);
+        return { ...status, waitingFor: { ...status.waitingFor, blockedBy, blockedCount: blockedBy.length } };
+      };
+      const idle = 'Nothing to do unless this lasts: these pods are being started or replaced';
+      const { said, settled, become, elapse } = follow(of(idle, 'pod/web-a'));
+      for (const next of [of(idle, 'pod/web-b'), of('Fix these pods', 'pod/web-b')]) {
+        await settled();
+        elapse();
+        await settled();
+        become(next);
+      }
+      await settled();
+      elapse();
+      await settled();
+      become(rolledOut);
+      const { out } = await said;
+      expect(out.split('\n').filter((line) => line.startsWith('  '))).toEqual([
+        `  BudgetSpent (pod/web-a): ${idle}`,
+        '  BudgetSpent (pod/web-b): Fix these pods',
+      ]);
+    });
+
     it.each([
       ['Undone', 'Change the template, or signal resume to roll it out after all'],
       ['Aborted', 'Change the template, or signal resume or retry'],
