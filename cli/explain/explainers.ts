@@ -5,22 +5,27 @@ import { kindOfWord, namedObjects, wordsOf } from '../kind-words.ts';
 import { cloneSetExplainer } from './cloneset.ts';
 import { recreateRequestExplainer } from './container-recreate-request.ts';
 import type { Explainer } from './explanation.ts';
+import { imageListPullJobExplainer } from './image-list-pull-job.ts';
+import { imagePullJobExplainer } from './image-pull-job.ts';
+import { nodeImageExplainer } from './node-image.ts';
+import { podExplainer } from './pod.ts';
+import { podProbeMarkerExplainer } from './pod-probe-marker.ts';
 import { sidecarSetExplainer } from './sidecar-set.ts';
 
 /** The explainer of each kind. */
 const explainersOfKinds: PerKind<Explainer> = {
   CloneSet: cloneSetExplainer,
   ContainerRecreateRequest: recreateRequestExplainer,
-  PodProbeMarker: 'none',
-  NodePodProbe: 'none',
-  ImageListPullJob: 'none',
-  ImagePullJob: 'none',
-  NodeImage: 'none',
+  PodProbeMarker: podProbeMarkerExplainer,
+  NodePodProbe: 'none', // it has no wait: the daemon reports results, and the markers say what is missing
+  ImageListPullJob: imageListPullJobExplainer,
+  ImagePullJob: imagePullJobExplainer,
+  NodeImage: nodeImageExplainer,
   SidecarSet: sidecarSetExplainer,
 };
 
 /** Every kind that can be explained. */
-export const explainers: readonly Explainer[] = partsOf(explainersOfKinds);
+export const explainers: readonly Explainer[] = [...partsOf(explainersOfKinds), podExplainer];
 
 /** The object of `KIND/NAME` or `KIND NAME`. */
 export function parseObject(words: readonly string[]): {
@@ -29,9 +34,11 @@ export function parseObject(words: readonly string[]): {
   readonly name: string;
 } {
   const ofOne = words[0]?.includes('/') ? 1 : 2;
-  const [object] = namedObjects(words.slice(0, ofOne));
+  const [object] = words.length > 0 ? namedObjects(words.slice(0, ofOne)) : [];
   if (object === undefined || words.length > ofOne) {
-    throw new CommandFailed('one object must be specified, as KIND/NAME or KIND NAME');
+    throw new CommandFailed(
+      `one object must be specified, as KIND/NAME or KIND NAME; supported kinds: ${wordsOf(explainers)}`,
+    );
   }
   const asked = kindOfWord(object.kind, explainers);
   if (asked === undefined) {

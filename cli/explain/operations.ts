@@ -1,3 +1,4 @@
+import { windlassAnnotation } from '../../api/core/well-known.ts';
 import type { CommandName } from '../../api/engine/operations.ts';
 import { describeFailure } from '../failure.ts';
 import type { ExplainedOperation, ExplainMeans, HelpfulCommand } from './explanation.ts';
@@ -49,6 +50,36 @@ export function stuckCommands(
   return [
     { command: `temporal workflow show --detailed ${flags}`, effect: 'shows why its workflow task fails' },
     { command: `temporal workflow terminate ${flags}`, effect: 'starts it again; all progress is kept in the cluster' },
+  ];
+}
+
+/**
+ * The commands that a running operation understands besides `skip`, with their effects, and the same by annotation. Of `pause` and
+ * `resume` the one that changes something.
+ */
+export function steeringCommands(
+  { workflowId }: ExplainedOperation,
+  { engine }: Pick<ExplainMeans, 'engine'>,
+  given: {
+    readonly isPaused: boolean;
+    readonly effects: Readonly<Record<'pause' | 'retry' | 'abort', string>>;
+    /** For kubectl: `-n shop annotate imagepulljob warm`. */
+    readonly annotate: string;
+  },
+): readonly HelpfulCommand[] {
+  const { isPaused, effects, annotate } = given;
+  const signal = (name: 'pause' | 'resume' | 'retry' | 'abort', effect: string): HelpfulCommand => ({
+    command: signalCommand(workflowId, name, { engine }),
+    effect,
+  });
+  return [
+    isPaused ? signal('resume', 'continues') : signal('pause', effects.pause),
+    signal('retry', effects.retry),
+    signal('abort', effects.abort),
+    {
+      command: `kubectl ${annotate} ${windlassAnnotation.command}=abort`,
+      effect: 'the same without permission to signal workflows; other commands likewise',
+    },
   ];
 }
 

@@ -24,7 +24,9 @@ export function targetsOf(
   }
   const named = words.length > 0 ? namedObjects(words) : [];
   if (words.length > 0 && named.length === 0) {
-    throw new CommandFailed(`objects must be specified as ${words[0]}/NAME or ${words[0]} NAME`);
+    const [word = ''] = words;
+    kindNamed(word);
+    throw new CommandFailed(`objects must be specified as ${word}/NAME or ${word} NAME`);
   }
   const found = [
     ...named.map(({ kind: word, name }) => targetIn(kindNamed(word), name, namespace)),

@@ -78,6 +78,10 @@ function engineOf(report: Partial<OperationReport> | undefined): OperationEngine
   };
 }
 
+const allKinds =
+  'clonesets, clone; containerrecreaterequests, crr; podprobemarkers; imagelistpulljobs; imagepulljobs; nodeimages; ' +
+  'sidecarsets; pods, po';
+
 describe('kubectl kruise explain cloneset', () => {
   it('says what the roll-out waits for since when, how far each pod is, and what helps', async () => {
     const engine = engineOf({
@@ -305,13 +309,13 @@ describe('kubectl kruise explain cloneset', () => {
   });
 
   it.each([
-    [['explain'], 'required resource not specified'],
-    [['explain', 'clone'], 'one object must be specified, as KIND/NAME or KIND NAME'],
-    [['explain', 'clone/web', 'x'], 'one object must be specified, as KIND/NAME or KIND NAME'],
+    [['explain'], `one object must be specified, as KIND/NAME or KIND NAME; supported kinds: ${allKinds}`],
+    [['explain', 'clone'], `one object must be specified, as KIND/NAME or KIND NAME; supported kinds: ${allKinds}`],
     [
-      ['explain', 'deploy/web'],
-      '"deploy" cannot be explained; supported: clonesets, clone; containerrecreaterequests, crr; sidecarsets',
+      ['explain', 'clone/web', 'x'],
+      `one object must be specified, as KIND/NAME or KIND NAME; supported kinds: ${allKinds}`,
     ],
+    [['explain', 'deploy/web'], `"deploy" cannot be explained; supported: ${allKinds}`],
     [['explain', 'clone/none'], 'Cannot read CloneSet "shop/none": clonesets.apps.kruise.io "none" not found'],
   ])('%j is an error with exit code 1', async (args, message) => {
     expect(await kubectlKruise(args, { cluster: shop() })).toEqual({ code: 1, out: '', err: `error: ${message}\n` });
