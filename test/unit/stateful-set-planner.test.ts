@@ -3,9 +3,10 @@ import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, newRevision } from '../../api/fleet/revision.ts';
-import type { StatefulSet, StatefulSetSpec } from '../../api/stateful-set/types.ts';
+import { type StatefulSet, type StatefulSetSpec, statefulSetWaits } from '../../api/stateful-set/types.ts';
 import type { FleetInput, VolumeClaim } from '../../workflows/plan/fleet/input.ts';
 import { everyPod } from '../../workflows/plan/fleet/permit.ts';
+import { nothingYet } from '../../workflows/plan/starting.ts';
 import { statefulSetWorkloads } from '../../workflows/plan/stateful-set/planner.ts';
 import { statefulSetRevisions } from '../../workflows/plan/stateful-set/revisions.ts';
 import { aPod } from '../support/objects/pod.ts';
@@ -190,6 +191,19 @@ describe('creating and keeping', () => {
     expect(result.status?.waitingFor?.blockedBy).toEqual(['pod/web-1']);
     expect(deleted(plan(set({ ...ordered, replicas: 1 }), [pod(0, { ready: false }), pod(1)]))).toEqual([]);
     expect(begun(plan(set(ordered), [...pods(2), pod(2, { ready: false })], { permit }))).toEqual([]);
+  });
+
+  it('asks for nothing as long as the pods in the way have only just begun', () => {
+    const young = (ordinal: number): Pod => {
+      const { metadata, ...made } = pod(ordinal, { ready: false });
+      return { ...made, metadata: { ...metadata, creationTimestamp: now } };
+    };
+    const wait = (result: Plan) => [result.status?.waitingFor?.reason, result.status?.waitingFor?.unblock];
+    expect(wait(plan(set(ordered), [pod(0), young(1)]))).toEqual(['OrdinalNotAvailable', nothingYet]);
+    const grown = set({ replicas: 10, scaleStrategy: { maxUnavailable: 2 } });
+    expect(wait(plan(grown, [...pods(3), young(3), young(4)]))).toEqual(['ScaleLimited', nothingYet]);
+    const mixed = [...pods(3), young(3), pod(4, { ready: false })];
+    expect(wait(plan(grown, mixed))).toEqual(['ScaleLimited', statefulSetWaits.ScaleLimited]);
   });
 
   it('AS-34a: in order, a missing pod below one that is not available is created', () => {
