@@ -22,8 +22,14 @@ export async function askEngine(
 
 /** The errors of Temporal's client say what was attempted; their cause says why that failed. */
 function whyOf(error: unknown): string {
-  return describeFailure(error instanceof Error && error.cause instanceof Error ? error.cause : error);
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  // gRPC's own text has a wrong time, and names its filters.
+  const isLate = cause instanceof Error && 'code' in cause && cause.code === deadlineExceeded;
+  return isLate ? 'no answer in time' : describeFailure(cause);
 }
+
+/** gRPC's status code. */
+const deadlineExceeded = 4;
 
 /** Whether the operation may be running, as far as is known. */
 export function mayRun(operation: ExplainedOperation): boolean {

@@ -215,6 +215,6 @@ describeAlone('kubectl kruise explain', () => {
     const away = await at('127.0.0.1:1');
     expect(away.code).toBe(1);
     expect(away.err).toContain('Cannot query Temporal at 127.0.0.1:1: ');
-    expect(away.out).toContain('0 of 0 pods updated');
+    expect(away.out).toContain(`CloneSet ${namespace}/web: `);
   });
 });

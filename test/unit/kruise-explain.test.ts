@@ -183,6 +183,12 @@ describe('kubectl kruise explain cloneset', () => {
     const why = 'Cannot query Temporal at temporal:7233: 14 UNAVAILABLE: connect ECONNREFUSED';
     expect(said.out).toContain(`unknown; ${why}`);
 
+    const late = Object.assign(new Error('4 DEADLINE_EXCEEDED: after 0.000s'), { code: 4 });
+    const silent = { ...engine, report: () => Promise.reject(new Error('Failed', { cause: late })) };
+    expect((await kubectlKruise(['explain', 'clone/web'], { cluster: shop(), engine: silent })).out).toContain(
+      'Cannot query Temporal at temporal:7233: no answer in time',
+    );
+
     const given = { ...engine, isGiven: true };
     const wrong = await kubectlKruise(['explain', 'clone/web'], { cluster: shop(), engine: given });
     expect(wrong).toEqual({ code: 1, err: `error: ${why}\n`, out: said.out });
