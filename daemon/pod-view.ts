@@ -8,6 +8,7 @@ import { isReportedOn } from '../api/in-place/containers-meta.ts';
 import { envReferences } from '../api/in-place/env-hash.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { isGone } from '../kube/failures.ts';
+import { troubledState } from '../workflows/plan/pod-trouble.ts';
 import { isHeldByUpdate } from './in-place-gate/opening.ts';
 
 /** The part of a watch cache that is needed here. */
@@ -56,7 +57,8 @@ export function podView(options: {
 }
 
 /**
- * Keeps the parts of a pod that the daemon reads: whether it is being deleted, its IP, and its container statuses.
+ * Keeps the parts of a pod that the daemon reads: whether it is being deleted, its IP, and its container statuses, with why
+ * the kubelet does not start one.
  * Where the daemon reports containers, also the environment that refers to labels and annotations, and the previous
  * report; and during an in-place update the fields that show when it is complete.
  */
@@ -84,11 +86,12 @@ export function trimPod(pod: Pod, gates: Pick<FeatureGates, 'DaemonWatchingPod'>
       ...reported?.status,
       ...(status?.podIP !== undefined && { podIP: status.podIP }),
       containerStatuses: (status?.containerStatuses ?? []).map(
-        ({ name: container, ready, restartCount, containerID }) => ({
+        ({ name: container, ready, restartCount, containerID, ...status }) => ({
           name: container,
           ready,
           restartCount,
           ...(containerID !== undefined && { containerID }),
+          ...troubledState(status),
         }),
       ),
     },

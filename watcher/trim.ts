@@ -36,6 +36,7 @@ import { sidecarSets } from '../api/sidecar-set/types.ts';
 import { statefulSetMark } from '../api/stateful-set/types.ts';
 import { type EndpointSlice, type Service, serviceLabel } from '../workflows/plan/drain.ts';
 import { moreLabels } from '../workflows/plan/fleet/pods.ts';
+import { troubledInits, troubledState } from '../workflows/plan/pod-trouble.ts';
 import {
   hasLongMark,
   longestMark,
@@ -117,11 +118,16 @@ function withSidecars(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
   const wasUpdated = metadata.annotations?.[updateStateAnnotation] !== undefined;
   const known = new Map(trimmed.spec.containers.map((container) => [container.name, container]));
   const states = new Map((trimmed.status?.containerStatuses ?? []).map((state) => [state.name, state]));
-  const containerStatuses = status?.containerStatuses?.map(({ name, ready, restartCount, image, imageID, state }) => ({
-    ...{ name, ready, restartCount, ...(isHot && state?.waiting && { state: trimState(state) }), ...states.get(name) },
-    ...present({ image, imageID }),
-    ...(wasUpdated && state?.running && { state: { running: present({ startedAt: state.running.startedAt }) } }),
-  }));
+  const containerStatuses = status?.containerStatuses?.map(
+    ({ name, ready, restartCount, image, imageID, state, lastState }) => ({
+      ...{ name, ready, restartCount },
+      ...(isHot && state?.waiting && { state: trimState(state) }),
+      ...troubledState({ ...present({ state, lastState }) }),
+      ...states.get(name),
+      ...present({ image, imageID }),
+      ...(wasUpdated && state?.running && { state: { running: present({ startedAt: state.running.startedAt }) } }),
+    }),
+  );
   const ready = status?.conditions
     ?.filter(({ type }) => type === 'Ready')
     .map(({ type, status: is, lastTransitionTime }) => ({ type, status: is, ...present({ lastTransitionTime }) }));
@@ -142,7 +148,7 @@ function withSidecars(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
     ...(status && {
       status: {
         ...trimmed.status,
-        ...{ conditions, ...present({ phase, containerStatuses }) },
+        ...{ conditions, ...present({ phase, containerStatuses }), ...initsOf({ status }) },
         ...(wasUpdated && present({ observedGeneration })),
       },
     }),
@@ -187,12 +193,12 @@ function withContainers(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
     const markers = env.filter((variable) => markEnv.includes(variable.name));
     return { name, ...present({ image }), ...(markers.length > 0 && { env: markers }) };
   });
-  const containerStatuses = status?.containerStatuses?.map(({ name, ready, restartCount, containerID, state }) => ({
-    name,
-    ready,
-    restartCount,
-    ...present({ containerID, state: state && trimState(state) }),
-  }));
+  const containerStatuses = status?.containerStatuses?.map(
+    ({ name, ready, restartCount, containerID, state, lastState }) => ({
+      ...{ name, ready, restartCount, ...present({ containerID, state: state && trimState(state) }) },
+      ...troubledState({ ...present({ state, lastState }) }),
+    }),
+  );
   return {
     ...trimmed,
     metadata: {
@@ -201,11 +207,19 @@ function withContainers(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
       ...commander,
     },
     spec: { ...trimmed.spec, ...present({ nodeName, restartPolicy }), containers },
-    ...(status && { status: { ...trimmed.status, ...present({ phase: status.phase, containerStatuses }) } }),
+    ...(status && {
+      status: { ...trimmed.status, ...present({ phase: status.phase, containerStatuses }), ...initsOf({ status }) },
+    }),
   };
 }
 
-/** The kind of state and how it ended; messages of runtimes are long and not read. */
+/** The init containers of which is said why the pod waits for them. */
+function initsOf(pod: Pick<Pod, 'status'>): Pick<NonNullable<Pod['status']>, 'initContainerStatuses'> {
+  const initContainerStatuses = troubledInits(pod).slice(0, mostContainers);
+  return initContainerStatuses.length > 0 ? { initContainerStatuses } : {};
+}
+
+/** The kind of state and how it ended; the messages of most are not read. */
 function trimState({ waiting, running, terminated }: ContainerState): ContainerState {
   if (terminated) return { terminated: { exitCode: terminated.exitCode } };
   if (running) return { running: {} };
@@ -297,6 +311,7 @@ function trimOwnPod(pod: Pod): Pod {
       status: present({
         ...{ phase, observedGeneration, podIP, conditions },
         containerStatuses: containerStatuses?.slice(0, mostContainers),
+        ...initsOf(pod),
       }),
     }),
   };

@@ -1,5 +1,6 @@
 import type { Pod } from '../../api/core/pod.ts';
 import type { PodRef } from '../../api/core/refs.ts';
+import { containerTrouble } from '../../workflows/plan/pod-trouble.ts';
 import type { Clock } from './attempt.ts';
 import type { AwaitResult, NodeActivities, NodeProgress } from './contract.ts';
 import { whyOf } from './refusals.ts';
@@ -36,11 +37,20 @@ export type AwaitInput = Parameters<NodeActivities['node.v1.awaitContainer']>[0]
 /** The end of a wait, or what is missing and when to check again without a change. */
 export type ReadyLook =
   | AwaitResult
-  | { readonly kind: 'waiting'; readonly progress: NodeProgress; readonly againMs: number };
+  | {
+      readonly kind: 'waiting';
+      readonly progress: NodeProgress;
+      /** Why the kubelet does not start it; empty: it runs, and has for a while. Absent: nothing is known. */
+      readonly trouble?: string;
+      readonly againMs: number;
+    };
 
 /** How often to check without a change, and how often while the runtime or the API server does not answer. */
 const lookAgainMs = 3_000;
 const tryAgainMs = 1_000;
+
+/** A container that has run for so long is not about to crash at once: what the kubelet said before is over. */
+const steadyMs = 30_000;
 
 /**
  * Checks whether the newest instance differs from the previous one, is ready, and has run for long enough (CRR-33).
@@ -64,21 +74,26 @@ export async function lookForReady(means: LookMeans, input: AwaitInput): Promise
 async function lookAtNewest(runtime: ContainerRuntime, means: LookMeans, input: AwaitInput): Promise<ReadyLook> {
   const { pod, container, notContainerId, minStartedSeconds } = input;
   const newest = newestByName(await runtime.listContainers({ podUid: pod.uid })).get(container);
+  const shown = means.pods.pod(pod.uid);
+  const said = shown && containerTrouble(shown, container);
+  const trouble = said === undefined ? {} : { trouble: said };
   if (newest === undefined || newest.id === notContainerId) {
-    return waiting(input, 'ContainerNotFound', 'the kubelet has not created a new instance yet');
+    return waiting(input, 'ContainerNotFound', 'the kubelet has not created a new instance yet', trouble);
   }
   const containerId = newest.id;
   if (newest.state !== 'running') {
-    return waiting(input, 'ContainerNotRunning', `the new instance is ${newest.state}`, { containerId });
+    return waiting(input, 'ContainerNotRunning', `the new instance is ${newest.state}`, { containerId, ...trouble });
   }
 
-  const statuses = means.pods.pod(pod.uid)?.status?.containerStatuses ?? [];
+  const statuses = shown?.status?.containerStatuses ?? [];
   const reported = statuses.find((status) => status.name === container);
   if (reported?.containerID !== `${input.runtime}://${containerId}`) {
     return waiting(input, 'ContainerNotReady', "the pod's status does not show the new instance yet", { containerId });
   }
   if (!reported.ready) {
-    return waiting(input, 'ContainerNotReady', 'the new instance is not ready', { containerId });
+    const isSteady = input.trouble ? await hasRun(runtime, containerId, steadyMs, means) : false;
+    const steady = isSteady ? { trouble: '' } : {};
+    return waiting(input, 'ContainerNotReady', 'the new instance is not ready', { containerId, ...steady });
   }
 
   // CRR-33: strictly longer. A running container has run for longer than 0 seconds.
@@ -93,6 +108,16 @@ async function lookAtNewest(runtime: ContainerRuntime, means: LookMeans, input: 
     }
   }
   return { kind: 'ready', containerId, restartCount: restartCountOf(newest) };
+}
+
+async function hasRun(
+  runtime: ContainerRuntime,
+  containerId: string,
+  ms: number,
+  { clock }: Pick<LookMeans, 'clock'>,
+): Promise<boolean> {
+  const status = await runtime.containerStatus(containerId);
+  return status !== undefined && clock.nowMs() - Number(status.startedAtNs / 1_000_000n) >= ms;
 }
 
 async function isPodGone(pods: PodView, ref: PodRef): Promise<boolean> {
@@ -111,12 +136,13 @@ function waiting(
   input: AwaitInput,
   reason: NodeProgress['reason'],
   message: string,
-  more: { readonly containerId?: string; readonly againMs?: number } = {},
+  more: { readonly containerId?: string; readonly againMs?: number; readonly trouble?: string } = {},
 ): ReadyLook {
-  const { againMs = lookAgainMs, ...instance } = more;
+  const { againMs = lookAgainMs, trouble, ...instance } = more;
   return {
     kind: 'waiting',
-    progress: { reason, container: input.container, ...instance, message: whyOf(message) },
+    progress: { reason, container: input.container, ...instance, message: whyOf(trouble || message) },
+    ...(trouble !== undefined && { trouble }),
     againMs,
   };
 }

@@ -139,6 +139,10 @@ async function awaitContainer(
       const isYoung = look.progress.reason === 'MinStartedSeconds';
       const isKnown = look.progress.reason !== 'RuntimeUnreachable';
       if (isKnown && input.isYoung !== undefined && input.isYoung !== isYoung) return { kind: 'changed', isYoung };
+      const { trouble } = look;
+      if (trouble !== undefined && input.trouble !== undefined && input.trouble !== trouble) {
+        return { kind: 'changed', isYoung, trouble };
+      }
 
       const { reason, containerId } = progress;
       progress = look.progress;

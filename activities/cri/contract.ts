@@ -44,8 +44,11 @@ export type StopResult =
 /** The result of a wait for the next instance. */
 export type AwaitResult =
   | { readonly kind: 'ready'; readonly containerId: string; readonly restartCount: number }
-  /** The new instance is ready but has not run for long enough, or no longer is so. Only with `isYoung`. */
-  | { readonly kind: 'changed'; readonly isYoung: boolean }
+  /**
+   * The new instance is ready but has not run for long enough, or no longer is so: only with `isYoung`. Or `trouble` is why
+   * the kubelet does not start it, as far as it says; empty: it runs, and has for a while. Only with `trouble`.
+   */
+  | { readonly kind: 'changed'; readonly isYoung: boolean; readonly trouble?: string }
   /** The pod of this UID is being deleted, or is no longer there. */
   | { readonly kind: 'podGone' };
 
@@ -106,8 +109,8 @@ export interface NodeActivities {
 
   /**
    * Waits until the newest instance is not `notContainerId`, is the one that the pod's status reports as ready, and has
-   * run strictly longer than `minStartedSeconds`. `isYoung` says whether only the running time was missing before; with
-   * it the wait also ends when that changes.
+   * run strictly longer than `minStartedSeconds`. `isYoung` says whether only the running time was missing before,
+   * `trouble` why the kubelet did not start it; with either the wait also ends when that changes.
    */
   'node.v1.awaitContainer'(
     input: RequestTarget & {
@@ -115,6 +118,8 @@ export interface NodeActivities {
       readonly notContainerId: string;
       readonly minStartedSeconds: number;
       readonly isYoung?: boolean;
+      /** Empty: none was known. */
+      readonly trouble?: string;
     },
   ): Promise<AwaitResult>;
 }

@@ -69,6 +69,8 @@ export interface PodStatus {
   readonly podIP?: string;
   readonly conditions?: readonly PodCondition[];
   readonly containerStatuses?: readonly ContainerStatus[];
+  /** In a cache only those that hold the pod back. */
+  readonly initContainerStatuses?: readonly ContainerStatus[];
 }
 
 export interface PodCondition {
@@ -96,7 +98,9 @@ export interface ContainerStatus {
     readonly terminated?: { readonly exitCode: number; readonly reason?: string; readonly finishedAt?: string };
   };
   /** How the previous instance ended; absent where the kubelet does not know. */
-  readonly lastState?: { readonly terminated?: { readonly containerID?: string } };
+  readonly lastState?: {
+    readonly terminated?: { readonly containerID?: string; readonly exitCode?: number; readonly reason?: string };
+  };
 }
 
 /** Whether the phase of the pod is final. */

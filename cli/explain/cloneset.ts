@@ -27,6 +27,7 @@ import type { FleetPod } from '../../workflows/plan/fleet/pods.ts';
 import { ordersFor } from '../../workflows/plan/fleet/roll-out-orders.ts';
 import { isAtGoal } from '../../workflows/plan/fleet/scene.ts';
 import { describeCause } from '../../workflows/plan/fleet/waits.ts';
+import { joinedDetails, podTrouble } from '../../workflows/plan/pod-trouble.ts';
 import { lookAround } from '../cloneset-look.ts';
 import { attempt } from '../failure.ts';
 import type {
@@ -180,13 +181,18 @@ function stepsOf(situation: CloneSetSituation, previews: readonly PodPreview[]):
       return about(
         1,
         'updating',
-        `${wait.reason}${wait.containers.length > 0 ? `: ${wait.containers.join(', ')}` : ''}`,
+        joinedDetails(
+          `${wait.reason}${wait.containers.length > 0 ? `: ${wait.containers.join(', ')}` : ''}`,
+          podTrouble(pod.pod, wait.containers),
+        ),
       );
     if (pod.isSpecified) return about(2, 'to be deleted', '');
     if (pod.state && !['Normal', 'Updated', 'PreparingNormal'].includes(pod.state))
       return about(3, pod.state, 'held by a lifecycle hook, or in transition');
     const preview = previews.find((found) => found.pod === pod.name);
-    const down = pod.isAvailable ? '' : `unavailable (since ${downSince(pod) ?? 'unknown'})`;
+    const down = pod.isAvailable
+      ? ''
+      : joinedDetails(`unavailable (since ${downSince(pod) ?? 'unknown'})`, podTrouble(pod.pod));
     if (preview?.batch !== undefined)
       return about(
         100 + rank(pod),

@@ -8,6 +8,7 @@ import type { SidecarSetWaitReason } from '../../api/sidecar-set/texts.ts';
 import { isNotUpdate, type SidecarSet } from '../../api/sidecar-set/types.ts';
 import { podsOf } from '../../workflows/plan/fleet/batch.ts';
 import { everyPod } from '../../workflows/plan/fleet/permit.ts';
+import { joinedDetails, podTrouble } from '../../workflows/plan/pod-trouble.ts';
 import type { ClassifiedPod } from '../../workflows/plan/sidecar-set/classify.ts';
 import type { SidecarSetInput } from '../../workflows/plan/sidecar-set/input.ts';
 import { chooseSidecarBatch, planSidecarSet } from '../../workflows/plan/sidecar-set/planner.ts';
@@ -80,7 +81,7 @@ function stepsOf(
     const swap = swaps.get(found.pod)?.look;
     const isBegun = swap !== undefined && swap.stage !== 'begin';
     const [order, state, detail] = isBegun
-      ? ([0, 'swapping', swapText(swap)] as const)
+      ? ([0, 'swapping', joinedDetails(swapText(swap), podTrouble(found.pod))] as const)
       : lineOf(found, { place: places.get(found.pod), isKept: kept.has(found.pod) });
     return { order, step: { step: nameOf(found.pod), state, detail } };
   });
@@ -88,16 +89,17 @@ function stepsOf(
 }
 
 function lineOf(
-  { place, isConsistent, isSidecarReady }: ClassifiedPod,
+  { pod, place, isConsistent, isSidecarReady }: ClassifiedPod,
   { place: index = 0, isKept }: { readonly place: number | undefined; readonly isKept: boolean },
 ): readonly [order: number, state: string, detail: string] {
-  const down = isSidecarReady ? '' : 'not ready';
+  const trouble = isConsistent && isSidecarReady ? undefined : podTrouble(pod);
+  const down = isSidecarReady ? '' : joinedDetails('not ready', trouble);
   switch (place.kind) {
     case 'updated':
-      if (!isConsistent) return [0, 'updating', 'the kubelet has not started the new image'];
+      if (!isConsistent) return [0, 'updating', joinedDetails('the kubelet has not started the new image', trouble)];
       return isSidecarReady ? [order.last, 'done', ''] : [1, 'updated', down];
     case 'inProgress':
-      return [2, 'waits', `an earlier update is not finished: ${place.containers.join(', ')}`];
+      return [2, 'waits', joinedDetails(`an earlier update is not finished: ${place.containers.join(', ')}`, trouble)];
     case 'waiting':
       return isKept ? [order.kept, 'kept', 'by the partition'] : [3 + index, `waits, place ${index + 1}`, down];
     case 'notUpgradable': {

@@ -142,7 +142,9 @@ describe('what a CloneSet waits for', () => {
       expect(unblockOf({ pods: [...fresh(4), created] }).get('NotScheduled')).toBe(nothingYet);
       const conditions = [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable' }];
       const refused = { ...created, status: { ...created.status, conditions } };
-      expect(unblockOf({ pods: [...fresh(4), refused] }).get('NotScheduled')).toBe(cloneSetWaits.NotScheduled);
+      expect(unblockOf({ pods: [...fresh(4), refused] }).get('NotScheduled')).toBe(
+        `${cloneSetWaits.NotScheduled}; web-s: Unschedulable`,
+      );
     });
 
     it('asks for a look at once where the kubelet says what is wrong', () => {
@@ -153,8 +155,8 @@ describe('what a CloneSet waits for', () => {
         return unblockOf(budget(starting(5, { containerStatuses }))).get('NotReady');
       };
       expect([waiting('ContainerCreating'), waiting('PodInitializing')]).toEqual([nothingYet, nothingYet]);
-      expect(waiting('ErrImagePull')).toBe(cloneSetWaits.NotReady);
-      expect(waiting('CrashLoopBackOff')).toBe(cloneSetWaits.NotReady);
+      expect(waiting('ErrImagePull')).toBe(`${cloneSetWaits.NotReady}; web-new: main: ErrImagePull: nginx:1.1`);
+      expect(waiting('CrashLoopBackOff')).toBe(`${cloneSetWaits.NotReady}; web-new: main: CrashLoopBackOff`);
       // its turn has not come (launch priority)
       expect(waiting('CreateContainerConfigError', 'configmap "web-new-barrier" not found')).toBe(nothingYet);
     });
@@ -385,6 +387,42 @@ describe('what a CloneSet waits for', () => {
     expect(wait({ pods: [...fresh(4), unreported] })?.unblock).toContain(
       'not reported by the daemon of the node: main',
     );
+  });
+
+  it('says what the kubelet says of the pods that it waits for, whatever the wait', () => {
+    const message = 'failed to pull "nginx:1.1": not found';
+    const state = { waiting: { reason: 'ErrImagePull', message } };
+    const failing = (made: Pod): Pod => {
+      const containerStatuses = made.status?.containerStatuses?.map((status) => ({ ...status, ready: false, state }));
+      return { ...made, status: { ...made.status, ...(containerStatuses && { containerStatuses }) } };
+    };
+    const said = (name: string) => `; ${name}: main: ErrImagePull: ${message}`;
+    const down = failing(newPodOf('web-d', { ready: false }));
+    const swapping = failing(updating('web-s', { lastContainerStatuses: running }, false));
+    const next = { ...noWork, images: { main: 'nginx:2' } };
+    const between = failing(updating('web-b', { next, requiredReady: ['main'] }, false));
+    const scaling = cloneSet({ scaleStrategy: { enablePVCReuse: true, maxUnavailable: 1 } });
+    for (const [reason, facts] of [
+      ['ContainersNotSwapped', { pods: [...fresh(4), swapping] }],
+      ['BatchNotReady', { pods: [...fresh(4), between] }],
+      ['NotReady', { pods: [...fresh(4), down] }],
+      ['BudgetSpent', { pods: [...pods('o', 4), down], permit: permit() }],
+      ['ScaleLimited', { pods: [...fresh(2), down], set: scaling }],
+    ] as const) {
+      const given = wait(facts);
+      expect(given).toMatchObject({ reason, unblock: expect.stringMatching(/; web-/) });
+      expect(given?.unblock).toContain(said(given?.blockedBy[0]?.slice('pod/'.length) ?? ''));
+    }
+  });
+
+  it('NotScheduled: says why the scheduler finds no node', () => {
+    const message = '0/1 nodes are available: 1 Insufficient cpu.';
+    const conditions = [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }];
+    const pending = newPodOf('web-p', { ready: false, node: null, phase: 'Pending', conditions });
+    expect(wait({ pods: [...fresh(4), pending] })).toMatchObject({
+      reason: 'NotScheduled',
+      unblock: `${cloneSetWaits.NotScheduled}; web-p: Unschedulable: ${message}`,
+    });
   });
 
   it('BatchNotReady: names the containers that the next ones wait for', () => {

@@ -718,7 +718,7 @@ describe('awaitContainer', () => {
 
   /** A wait in progress, with its last heartbeat. */
   function awaiting(
-    input: Partial<typeof wait & { readonly isYoung: boolean }> = {},
+    input: Partial<typeof wait & { readonly isYoung: boolean; readonly trouble: string }> = {},
     overrides: Partial<ContainerActivityMeans> = {},
   ) {
     const watched = attempt('await app');
@@ -803,6 +803,33 @@ describe('awaitContainer', () => {
     await young.waitsFor('MinStartedSeconds', 'app-1');
     podReports('app-1', false);
     await expect(young.outcome).resolves.toEqual({ kind: 'changed', isYoung: false });
+  });
+
+  it('says on request why the kubelet does not start it, once, and when the next instance has run for a while', async () => {
+    const says = (state: ContainerStatus['state'], lastState?: ContainerStatus['lastState']) => {
+      const known = { name: 'app', ready: false, restartCount: 1, containerID: 'containerd://app-1' };
+      pod = podWith([{ ...known, ...(state && { state }), ...(lastState && { lastState }) }]);
+      for (const listener of podListeners) listener();
+    };
+    const crashing = { waiting: { reason: 'CrashLoopBackOff', message: 'back-off 10s' } };
+    const trouble = 'CrashLoopBackOff: exit code 1 (Error)';
+    const untold = awaiting();
+    const told = awaiting({ trouble: '' });
+    await told.waitsFor('ContainerNotFound');
+    says(crashing, { terminated: { exitCode: 1, reason: 'Error' } });
+    await expect(told.outcome).resolves.toEqual({ kind: 'changed', isYoung: false, trouble });
+    expect(untold.ended()).toBe(false);
+
+    const again = awaiting({ trouble });
+    await again.waitsFor('ContainerNotFound');
+    kubeletStarts('app-1');
+    says({ running: {} });
+    await again.waitsFor('ContainerNotReady', 'app-1');
+    clock.advance(29_000);
+    expect(again.ended()).toBe(false);
+    clock.advance(3_000);
+    await expect(again.outcome).resolves.toEqual({ kind: 'changed', isYoung: false, trouble: '' });
+    untold.cancel();
   });
 
   it('CRR-33: counts the time of the newest instance when one crashes in between', async () => {

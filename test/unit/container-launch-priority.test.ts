@@ -7,6 +7,7 @@ import {
   type LaunchContainer,
   launchOrder,
   launchStatusOf,
+  launchWaits,
 } from '../../api/container-launch-priority.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { nextLaunch } from '../../workflows/plan/container-launch-priority.ts';
@@ -134,6 +135,24 @@ describe('nextLaunch', () => {
         unblock: expect.stringContaining('readiness probe'),
       },
     });
+  });
+
+  it('says why the kubelet does not run a container that the others wait for', () => {
+    const containers = [container('app', 0), container('db', 10)];
+    const made = orderedPod({ order: { app: 0, db: 10 } });
+    const held = { waiting: { reason: 'CreateContainerConfigError', message: 'configmap "web-barrier" not found' } };
+    const waiting = { reason: 'CrashLoopBackOff', message: 'back-off' };
+    const containerStatuses = [
+      { name: 'app', ready: false, restartCount: 0, state: held },
+      {
+        ...{ name: 'db', ready: false, restartCount: 2, state: { waiting } },
+        lastState: { terminated: { exitCode: 2, reason: 'Error' } },
+      },
+    ];
+    const pod = { ...made, status: { ...made.status, containerStatuses } };
+    expect(nextLaunch({ pod, containers, published: keys(10) }).waitingFor?.unblock).toBe(
+      `${launchWaits.ContainerNotReady}; db: CrashLoopBackOff: exit code 2 (Error)`,
+    );
   });
 
   it('CLP-13: goes on when all of a priority are ready, and the last one completes it at once', () => {

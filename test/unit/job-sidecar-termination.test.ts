@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Pod } from '../../api/core/pod.ts';
 import {
   isTerminationDue,
   isTerminationRequest,
@@ -6,6 +7,7 @@ import {
   sidecarOf,
   terminatingEvent,
   terminationStatusOf,
+  terminationWaits,
 } from '../../api/job-sidecar-termination.ts';
 import { trimPod } from '../../watcher/trim.ts';
 import { nextTermination, type SidecarWorld } from '../../workflows/plan/terminate-sidecars.ts';
@@ -218,6 +220,35 @@ describe('nextTermination', () => {
     expect(next({ marks, now: { main: done, a: 'unstarted' } })).toEqual(act('requestStop', 'b'));
     const request = stopRequest(['b'], { status: stoppedStatus('b') });
     expect(next({ marks, now: { main: done, b: done } }, { request })).toEqual(act('withdrawRequest', 'a'));
+  });
+
+  it('JST-11, JST-32: says why the kubelet does not start a container that has to run first', () => {
+    const message = 'failed to pull "quick-exit:1": not found';
+    const state = { waiting: { reason: 'ErrImagePull', message } };
+    const failing = (pod: Pod): Pod => {
+      const containerStatuses = pod.status?.containerStatuses?.map((status) =>
+        status.name === 'a' ? { ...status, ready: false, state } : status,
+      );
+      return { ...pod, status: { ...pod.status, ...(containerStatuses && { containerStatuses }) } };
+    };
+    const said = (given: Pick<JobPod, 'marks' | 'now' | 'images'>, node: SidecarWorld['node']) => {
+      const decision = nextTermination({ pod: failing(jobPod(given)), ...(node && { node }) });
+      return decision.kind === 'wait' ? decision.waitingFor : undefined;
+    };
+    const swapped = {
+      marks: { main: 'main', a: 'image' },
+      now: { main: done },
+      images: { a: 'quick-exit:1' },
+    } as const;
+    expect(said(swapped, 'virtual')).toMatchObject({
+      reason: 'QuickExitPending',
+      unblock: `${terminationWaits.QuickExitPending}; a: ErrImagePull: ${message}`,
+    });
+    const unstarted = { marks: { main: 'main', a: 'sidecar' }, now: { main: done, a: 'unstarted' } } as const;
+    expect(said(unstarted, 'real')).toMatchObject({
+      reason: 'ContainerNotStarted',
+      unblock: expect.stringContaining('; a: ErrImagePull: '),
+    });
   });
 
   it('JST-26: believes a request that has stopped an instance which the pod still shows', () => {

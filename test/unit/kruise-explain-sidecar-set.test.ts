@@ -99,7 +99,7 @@ describe('kubectl kruise explain sidecarset', () => {
     expect([code, err]).toEqual([0, '']);
     expect(out).toMatch(/web +swapping +mesh:2 in mesh-2 starts; the old version serves/);
     expect(out).toContain('ContainerNotReady');
-    expect(out).toContain('ImagePullBackOff: no such image');
+    expect(out).toContain('ImagePullBackOff: mesh:2: no such image');
     expect(out).toContain('--workflow-id swap-sidecar/p --name abort');
   });
 });

@@ -146,6 +146,20 @@ describe('kubectl kruise explain cloneset', () => {
     });
   });
 
+  it('says at each pod what the kubelet says of it', async () => {
+    const failing = (made: Pod): Pod => {
+      const waiting = { reason: 'ErrImagePull', message: 'failed to pull "nginx:1.1": not found' };
+      const containerStatuses = [{ name: 'main', ready: false, restartCount: 0, state: { waiting } }];
+      return { ...made, status: { ...made.status, containerStatuses } };
+    };
+    const broken = failing(newPodOf('web-n2', { ready: false, conditions: down }));
+    const fleet = [newPodOf('web-n1'), broken, ...pods('o', 3)];
+    const { out } = await kubectlKruise(['explain', 'clone/web'], { cluster: shop({}, { fleet }) });
+    const said = 'main: ErrImagePull: failed to pull "nginx:1.1": not found';
+    expect(out).toContain(`unavailable (since 2026-11-21T06:12:44Z); ${said}\n`);
+    expect(out).toContain(`to unblock: Look at the logs and readiness probes of these pods; web-n2: ${said}\n`);
+  });
+
   it('prints control characters of messages as text; JSON and YAML keep them, escaped', async () => {
     const hostile = 'pull failed: \u001b[2J\u009bm\u202egnp.exe\u2028';
     const engine = engineOf({ pending: [{ step: 'batch 2 of web', attempt: 2, lastFailure: hostile }] });

@@ -276,7 +276,7 @@ describe('the walk over the containers', () => {
   it('CRR-33: awaits another instance than the one that was stopped, for longer than minStartedSeconds', () => {
     const stopping = inStop({ containers: ['app'], order: { minStartedSeconds: 5 } });
     expect(begun(applyEvent(stopping, stopped('app'))).actions).toEqual([
-      { kind: 'await', container: 'app', notContainerId: 'app-0', minStartedSeconds: 5, isYoung: false },
+      { kind: 'await', container: 'app', notContainerId: 'app-0', minStartedSeconds: 5, isYoung: false, trouble: '' },
     ]);
   });
 
@@ -297,6 +297,29 @@ describe('the walk over the containers', () => {
     const unready = played(aging, young(false));
     expect(status(unready).waitingFor).toMatchObject({ reason: 'ContainerNotReady' });
     expect(status(played(unready, young(true), ready('app'))).phase).toBe('Completed');
+  });
+
+  it('says why the kubelet does not start a new instance, as long as it says so', () => {
+    const told = (trouble: string): RecreateEvent => ({
+      kind: 'awaitEnded',
+      container: 'app',
+      result: { kind: 'changed', isYoung: false, trouble },
+    });
+    const waiting = played(inStop({ containers: ['app', 'proxy'] }), stopped('app'), stopped('proxy'));
+    const crashing = applyEvent(waiting, told('CrashLoopBackOff: exit code 1 (Error)'));
+    expect(status(crashing).waitingFor).toMatchObject({
+      reason: 'ContainerNotReady',
+      blockedBy: ['container/app', 'container/proxy'],
+      unblock:
+        'Look at the logs and the readiness probe of the new container; app: CrashLoopBackOff: exit code 1 (Error)',
+    });
+    expect(begun(crashing).actions).toMatchObject([
+      { kind: 'await', container: 'app', trouble: 'CrashLoopBackOff: exit code 1 (Error)' },
+    ]);
+    expect(status(played(crashing, told(''))).waitingFor?.unblock).toBe(
+      'Look at the logs and the readiness probe of the new container',
+    );
+    expect(status(played(crashing, ready('app'))).waitingFor).toMatchObject({ blockedBy: ['container/proxy'] });
   });
 
   it('CRR-20: shows the instance that took over in the snapshot, under its full ID', () => {
@@ -398,7 +421,7 @@ describe('the walk over the containers', () => {
   it('CRR-45: after a stop there is nothing left to do for a container but to wait for what the kubelet makes of it', () => {
     const { actions } = begun(applyEvent(inStop({ containers: ['app'] }), stopped('app')));
     expect(actions).toEqual([
-      { kind: 'await', container: 'app', notContainerId: 'app-0', minStartedSeconds: expect.any(Number) },
+      { kind: 'await', container: 'app', notContainerId: 'app-0', minStartedSeconds: expect.any(Number), trouble: '' },
     ]);
   });
 

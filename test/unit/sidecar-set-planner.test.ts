@@ -16,6 +16,7 @@ import { everyPod, type Permit } from '../../workflows/plan/fleet/permit.ts';
 import { classifyPods } from '../../workflows/plan/sidecar-set/classify.ts';
 import type { SidecarSetInput } from '../../workflows/plan/sidecar-set/input.ts';
 import { chooseSidecarBatch, mostMarked, planSidecarSet } from '../../workflows/plan/sidecar-set/planner.ts';
+import { updateStateAnnotation } from '../../workflows/plan/sidecar-set/pods.ts';
 import { targetOfSpec } from '../../workflows/plan/sidecar-set/target.ts';
 import { mostFailing, mostFailingInAll, mostInPass } from '../../workflows/plan/sidecar-set/update.ts';
 import { allWaits } from '../../workflows/plan/sidecar-set/waits.ts';
@@ -93,6 +94,36 @@ describe('a swap that waits for its turn in a pod', () => {
       blockedBy: ['pod/shop/a'],
       unblock: expect.stringMatching(/; SidecarSet proxy is swapped first in shop\/a$/),
     });
+  });
+});
+
+describe('what the roll-out of a SidecarSet waits for', () => {
+  it('says why the kubelet does not start a sidecar, and nothing of the other containers', () => {
+    const set = sidecarSet('log:2');
+    const { name } = set.metadata;
+    const record = { [name]: { lastContainerStatuses: { log: { imageID: 'sha256:log:1' } } } };
+    const made = podWith(set, 'a', { annotations: { [updateStateAnnotation]: JSON.stringify(record) }, ready: false });
+    const failing = (failed: string): Pod => {
+      const waiting = { reason: 'ImagePullBackOff', message: `Back-off pulling image of ${failed}` };
+      const containerStatuses = made.status?.containerStatuses?.map((status) => ({
+        ...status,
+        ...(status.name === 'log' && { image: 'log:1', imageID: 'sha256:log:1' }),
+        ...(status.name === failed && { state: { waiting } }),
+      }));
+      return { ...made, status: { ...made.status, ...(containerStatuses && { containerStatuses }) } };
+    };
+    const said = (failed: string) => {
+      const { input, latest } = given({ old: many(1) });
+      const pods = [...input.pods, failing(failed)].map(trimPod);
+      const { situation } = planSidecarSet({ ...input, pods, permit: permitFor(latest) });
+      return new Map((situation ? allWaits(situation) : []).map(({ reason, unblock }) => [reason, unblock]));
+    };
+    expect(said('log').get('NotConsistent')).toBe(
+      `${sidecarSetWaits.NotConsistent}; shop/a: log: ImagePullBackOff: log:2: Back-off pulling image of log`,
+    );
+    expect(said('app').get('NotConsistent')).toBe(sidecarSetWaits.NotConsistent);
+    // It uses up the budget, whatever has made it unready.
+    expect(said('app').get('BudgetSpent')).toMatch(/; shop\/a: app: ImagePullBackOff: /);
   });
 });
 

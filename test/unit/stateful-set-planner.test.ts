@@ -189,6 +189,21 @@ describe('creating and keeping', () => {
     const result = plan(set(ordered), broken, { permit });
     expect([created(result), begun(result), reason(result)]).toEqual([[], [], 'OrdinalNotAvailable']);
     expect(result.status?.waitingFor?.blockedBy).toEqual(['pod/web-1']);
+    const waiting = { reason: 'CrashLoopBackOff' };
+    const containerStatuses = [
+      {
+        ...{ name: 'app', ready: false, restartCount: 4, state: { waiting } },
+        lastState: { terminated: { exitCode: 1, reason: 'Error' } },
+      },
+    ];
+    const [first, second] = broken;
+    const crashing = second && { ...second, status: { ...second.status, containerStatuses } };
+    const said = plan(
+      set(ordered),
+      [first, crashing].filter((one) => one !== undefined),
+      { permit },
+    );
+    expect(said.status?.waitingFor?.unblock).toMatch(/; web-1: app: CrashLoopBackOff: exit code 1 \(Error\)$/);
     expect(deleted(plan(set({ ...ordered, replicas: 1 }), [pod(0, { ready: false }), pod(1)]))).toEqual([]);
     expect(begun(plan(set(ordered), [...pods(2), pod(2, { ready: false })], { permit }))).toEqual([]);
   });

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { hotMark } from '../../api/sidecar-set/marks.ts';
-import { imageStartsAnnotation, swapAnnotation } from '../../api/sidecar-set/swap.ts';
+import { imageStartsAnnotation, swapAnnotation, swapWaits } from '../../api/sidecar-set/swap.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { cancelWrite, resetWrite } from '../../workflows/plan/sidecar-set/swap.ts';
 import { targetOfSpec } from '../../workflows/plan/sidecar-set/target.ts';
@@ -139,6 +139,28 @@ describe('how far a swap is', () => {
       expect(standing(second, pod)).toMatchObject({
         look: { stage: 'starting' },
         wait: { reason, blockedBy: [`container/${container}`] },
+      });
+    });
+
+    it('says what the kubelet says, of the new container, of others, and of the empty image', () => {
+      const failing = (pod: Pod, container: string) =>
+        withStatus(pod, container, {
+          ready: false,
+          state: { waiting: { reason: 'ErrImagePull', message: 'no such image' } },
+        });
+      const said = (pod: Pod) => standing(second, pod).wait;
+      const [now, ready] = [begun(), caughtUp(begun(), false)];
+      expect(said(failing(now, 'mesh-2'))).toMatchObject({
+        reason: 'ContainerNotReady',
+        unblock: `${swapWaits.ContainerNotReady}; mesh-2: ErrImagePull: mesh:2: no such image`,
+      });
+      expect(said(failing(ready, 'app'))).toMatchObject({
+        reason: 'PodNotReady',
+        unblock: expect.stringMatching(/; app: ErrImagePull: .*no such image$/),
+      });
+      expect(said(failing(reset(second, caughtUp(begun())), 'mesh-1'))).toMatchObject({
+        reason: 'IdleNotReported',
+        unblock: expect.stringMatching(/; mesh-1: ErrImagePull: .*no such image$/),
       });
     });
 

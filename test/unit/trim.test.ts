@@ -189,7 +189,7 @@ describe('trimPod', () => {
           ready: false,
           restartCount: 1,
           containerID: 'containerd://1',
-          state: { terminated: { exitCode: 1 } },
+          state: { terminated: { exitCode: 1, reason: 'Error' } },
         },
       ],
       conditions: trimPod(gatedPod()).status?.conditions,

@@ -4,10 +4,14 @@
  * published the launch is complete, whatever happens to the containers afterwards.
  */
 import { keyOfContainer, type LaunchContainer, launchWaits } from '../../api/container-launch-priority.ts';
+import type { Pod } from '../../api/core/pod.ts';
 import { type Wait, waitFor } from './decision.ts';
+import { joinedDetails, podTrouble } from './pod-trouble.ts';
 
 /** The state of one pod. */
 export interface Launch {
+  /** Absent: what the kubelet says of its containers is not known. */
+  readonly pod?: Pod;
   readonly containers: readonly LaunchContainer[];
   /** The keys of its ConfigMap. */
   readonly published: ReadonlySet<string>;
@@ -24,7 +28,7 @@ export interface LaunchStep {
 }
 
 /** The next step. Published keys are never removed (CLP-16). */
-export function nextLaunch({ containers, published }: Launch): LaunchStep {
+export function nextLaunch({ pod, containers, published }: Launch): LaunchStep {
   const missing = unpublished(containers, published);
   const [top, ...others] = containers.filter(({ state }) => state !== 'passed').toSorted(byPriority);
   const publish = top === undefined ? missing : missing.filter((priority) => priority >= top.priority);
@@ -34,8 +38,10 @@ export function nextLaunch({ containers, published }: Launch): LaunchStep {
   const awaited = [top, ...others].filter(({ priority }) => priority === top.priority);
   const ended = awaited.filter(({ state }) => state === 'ended');
   const reason = ended.length > 0 ? 'ContainerEnded' : 'ContainerNotReady';
-  const blockedBy = (ended.length > 0 ? ended : awaited).map(({ name }) => `container/${name}`);
-  return { publish, completed: false, waitingFor: waitFor(reason, blockedBy, launchWaits[reason]) };
+  const names = (ended.length > 0 ? ended : awaited).map(({ name }) => name);
+  const unblock = joinedDetails(launchWaits[reason], pod && podTrouble(pod, names));
+  const blockedBy = names.map((name) => `container/${name}`);
+  return { publish, completed: false, waitingFor: waitFor(reason, blockedBy, unblock) };
 }
 
 /** The priorities with a key that is not published, highest first. */

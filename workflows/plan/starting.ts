@@ -2,8 +2,8 @@
  * Pods that are being created, changed or replaced: they become ready by themselves, as a rule, so a wait for them asks
  * nobody to act. One that takes longer, or of which scheduler or kubelet say what is wrong, is worth a look.
  */
-import { barrierName } from '../../api/container-launch-priority.ts';
-import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { podTrouble } from './pod-trouble.ts';
 
 /** How long a pod is given after the last thing that was done to it. */
 export const startingMs = 30_000;
@@ -18,23 +18,8 @@ export function startingUntil(
   nowMs: number,
 ): { readonly startingUntilMs?: number } {
   const startingUntilMs = Math.max(...begunAtMs.filter(Number.isFinite)) + startingMs;
-  return startingUntilMs > nowMs && !isInTrouble(pod) ? { startingUntilMs } : {};
+  return startingUntilMs > nowMs && podTrouble(pod) === undefined ? { startingUntilMs } : {};
 }
-
-function isInTrouble({ metadata, spec, status }: Pod): boolean {
-  const unplaced = status?.conditions?.some(
-    (condition) => condition.type === 'PodScheduled' && condition.status === 'False',
-  );
-  const fails = ({ state }: ContainerStatus) => {
-    const { reason = '', message = '' } = state?.waiting ?? {};
-    // A container whose turn has not come.
-    const isHeld = reason === 'CreateContainerConfigError' && message.includes(barrierName(metadata.name));
-    return reason !== '' && !normalStarts.includes(reason) && !isHeld;
-  };
-  return (!spec.nodeName && unplaced === true) || (status?.containerStatuses ?? []).some(fails);
-}
-
-const normalStarts: readonly string[] = ['ContainerCreating', 'PodInitializing'];
 
 /** When a wait that asks for nothing has to be decided on again. */
 export function dueByStarting(

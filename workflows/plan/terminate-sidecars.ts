@@ -19,6 +19,7 @@ import {
   terminationWaits,
 } from '../../api/job-sidecar-termination.ts';
 import { type Wait, waitFor } from './decision.ts';
+import { podTrouble } from './pod-trouble.ts';
 import { shortened } from './text-size.ts';
 
 /** The objects of a decision. */
@@ -78,13 +79,15 @@ function swap(pod: Pod, live: readonly Sidecar[]): SidecarDecision {
   if (due.length > 0) return act('swapImages', due);
   const stuck = live.filter(({ quickExitImage }) => quickExitImage === undefined);
   if (stuck.length > 0) return wait('NoQuickExitImage', stuck.map(asBlocker));
-  return wait('QuickExitPending', live.map(asBlocker));
+  return wait('QuickExitPending', live.map(asBlocker), podTrouble(pod, live.map(asName)));
 }
 
 function stop(pod: Pod, live: readonly Sidecar[], request: ContainerRecreateRequest | undefined): SidecarDecision {
   const started = live.filter(({ name }) => instanceOf(pod, name) !== undefined);
   // JST-32
-  if (started.length === 0) return wait('ContainerNotStarted', live.map(asBlocker));
+  if (started.length === 0) {
+    return wait('ContainerNotStarted', live.map(asBlocker), podTrouble(pod, live.map(asName)));
+  }
   if (request === undefined) return act('requestStop', started);
   const blocker = [`crr/${request.metadata.name}`];
   if (!isCompleted(request)) return wait('Stopping', blocker);
@@ -142,6 +145,10 @@ function withoutRuntime(containerID: string | undefined): string | undefined {
 
 function ignoresExitCode(sidecar: Sidecar): boolean {
   return sidecar.ignoresExitCode;
+}
+
+function asName({ name }: Sidecar): string {
+  return name;
 }
 
 function asBlocker({ name }: Sidecar): string {

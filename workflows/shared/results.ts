@@ -282,7 +282,7 @@ export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<
   'node.v1.refreshContainer': stopResult,
   'node.v1.awaitContainer': byKind<ResultOf<'node.v1.awaitContainer'>>({
     ready: { containerId: text, restartCount: number },
-    changed: { isYoung: flag },
+    changed: { isYoung: flag, trouble: optional(text) },
     podGone: {},
   }),
   'node.v1.pullImage': byKind<ResultOf<'node.v1.pullImage'>>({

@@ -48,7 +48,7 @@ function budgetRoundsToZero({ scene, scale, update }: CloneSetSituation): Wait |
 function scaleLimited({ scene, scale }: CloneSetSituation): Wait | undefined {
   const { up, upLimit } = scale.numbers;
   if (up <= upLimit) return undefined;
-  return fleet.wait(
+  return fleet.waitForPods(
     own,
     'ScaleLimited',
     scene.counted.filter(({ isAvailable }) => !isAvailable),

@@ -13,6 +13,7 @@ import { isAtRevision, revisionMark } from '../../../api/fleet/revision.ts';
 import type { Order } from '../../../api/fleet/roll-out-orders.ts';
 import { unprovidedMounts } from '../../../api/fleet/unprovided-mounts.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
+import { joinedDetails, troubleIn } from '../pod-trouble.ts';
 import { nothingYet, startingLast } from '../starting.ts';
 import { mostWaitBytes, shortened } from '../text-size.ts';
 import type { InPlaceWait, RecreateCause } from './in-place/update.ts';
@@ -377,9 +378,11 @@ function underWay(
   const found = refresh.underWay.filter(({ waitingFor }) => kinds.includes(waitingFor.reason));
   const [first] = found;
   if (first === undefined) return undefined;
-  const detail = underWayTexts[first.waitingFor.reason];
+  const lacks = underWayTexts[first.waitingFor.reason];
   const pods = found.map(({ pod }) => pod);
-  return wait(scene, reason, pods, detail && `${detail}: ${first.waitingFor.containers.join(', ')}`);
+  const waited = found.map(({ pod, waitingFor }) => ({ ...pod, containers: waitingFor.containers }));
+  const detail = lacks && `${lacks}: ${first.waitingFor.containers.join(', ')}`;
+  return wait(scene, reason, pods, joinedDetails(detail, troubleIn(waited)));
 }
 
 /** What the containers lack, where the reason of the wait does not say it. */
@@ -404,17 +407,17 @@ export function budgetSpent({ scene, scale, update }: FleetSituation): Wait | un
   const spenders = scene.counted.filter(({ isAvailable, isSpecified }) => !isAvailable || isSpecified);
   // Spent by the pods that are begun or chosen just now, which are about to be unavailable.
   if (spenders.length === 0 && update.begun.length + update.candidates.length > 0) return undefined;
-  return wait(scene, 'BudgetSpent', spenders);
+  return waitForPods(scene, 'BudgetSpent', spenders);
 }
 
 export function notScheduled({ scene }: FleetSituation): Wait | undefined {
   const pods = scene.counted.filter(({ pod }) => !pod.spec.nodeName);
-  return pods.length > 0 ? wait(scene, 'NotScheduled', pods) : undefined;
+  return pods.length > 0 ? waitForPods(scene, 'NotScheduled', pods) : undefined;
 }
 
 export function notReady({ scene }: FleetSituation): Wait | undefined {
   const pods = scene.counted.filter(({ isAvailable, availableAtMs }) => !isAvailable && availableAtMs === undefined);
-  return pods.length > 0 ? wait(scene, 'NotReady', pods) : undefined;
+  return pods.length > 0 ? waitForPods(scene, 'NotReady', pods) : undefined;
 }
 
 export function minReadySeconds({ scene }: FleetSituation): Wait | undefined {
@@ -443,3 +446,12 @@ const waitsForPods: readonly string[] = [
   ...['NotScheduled', 'NotReady', 'BudgetSpent', 'ScaleLimited', 'OrdinalNotAvailable'],
   ...['ContainersNotSwapped', 'BatchNotReady'],
 ];
+
+/** The same for pods that are not available, with why the kubelet does not run the first of those of which it says that. */
+export function waitForPods<Reason extends string>(
+  about: { readonly texts: Readonly<Record<Reason, string>> },
+  reason: Reason,
+  pods: readonly FleetPod[],
+): Wait {
+  return wait(about, reason, pods, troubleIn(pods));
+}

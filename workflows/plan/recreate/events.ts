@@ -50,7 +50,7 @@ export type RecreateEvent =
       readonly container: string;
       readonly result:
         | { readonly kind: 'ready'; readonly containerId: string; readonly restartCount: number }
-        | { readonly kind: 'changed'; readonly isYoung: boolean }
+        | { readonly kind: 'changed'; readonly isYoung: boolean; readonly trouble?: string }
         | { readonly kind: 'podGone' };
     }
   /** The stop in progress has taken longer than `momentMs`. */
@@ -279,6 +279,10 @@ function applyAwaitEnd(progress: Progress, event: Extract<RecreateEvent, { kind:
   const { result } = event;
   if (result.kind === 'podGone') return progress; // the API server is authoritative: the request is looked at
   const container = progress.containers.find(({ name }) => name === event.container);
+  if (result.kind === 'changed' && result.trouble !== undefined) {
+    const trouble = shortened(result.trouble, containerMessageBytes);
+    return withContainer(progress, event.container, () => ({ isYoung: false, trouble }));
+  }
   // a missing container has appeared: the table decides what it means
   if (container?.phase === 'Pending') return withContainer(progress, event.container, () => ({ seen: false }));
   if (result.kind === 'changed') return withContainer(progress, event.container, () => ({ isYoung: result.isYoung }));

@@ -55,6 +55,8 @@ export interface ContainerProgress {
   readonly skippedBy?: string;
   /** The new instance is ready, but has not run for long enough (CRR-33). */
   readonly isYoung?: boolean;
+  /** Why the kubelet does not start the next instance. Absent: it has not said so, or the instance runs. */
+  readonly trouble?: string;
   /** It was stopped or is gone, and the next instance is not awaited. */
   readonly isDown?: boolean;
   /** The next instance. */
@@ -109,7 +111,7 @@ export interface Progress {
 /** What a status contains about one container. */
 export type ContainerBefore = Omit<
   ContainerProgress,
-  'seen' | 'hasGone' | 'targetRecorded' | 'isYoung' | 'replacement' | 'isDown'
+  'seen' | 'hasGone' | 'targetRecorded' | 'isYoung' | 'trouble' | 'replacement' | 'isDown'
 >;
 
 /** How many containers one look at the node covers: their IDs have to fit into a history event. */

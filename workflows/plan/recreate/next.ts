@@ -33,6 +33,8 @@ export type Action =
       readonly minStartedSeconds: number;
       /** The last known value, where it matters; the wait ends as soon as it changes. */
       readonly isYoung?: boolean;
+      /** Why the kubelet does not start it, as last known; the wait ends as soon as it says something else. */
+      readonly trouble: string;
     };
 
 /** The actions that should be in progress and are not. Empty when everything possible has been started. */
@@ -119,6 +121,7 @@ function awaitOf(container: ContainerProgress, order: RecreateOrder): Action {
     notContainerId: container.targetId ?? container.originalId,
     minStartedSeconds: order.minStartedSeconds,
     ...(order.minStartedSeconds > 0 ? { isYoung: container.isYoung ?? false } : {}),
+    trouble: container.trouble ?? '',
   };
 }
 

@@ -2,6 +2,7 @@
 import { type RecreateWaitReason, recreateWaits } from '../../../api/container-recreate-request/texts.ts';
 import { refusalWait } from '../../../api/core/failure.ts';
 import { firstWait, type Rule, type Wait, waitFor } from '../decision.ts';
+import { joinedDetails } from '../pod-trouble.ts';
 import { shortened } from '../text-size.ts';
 import { type ContainerProgress, isAnswered, isSettled, type Progress, positionIn } from './model.ts';
 
@@ -42,13 +43,20 @@ export function recreateWait(progress: Progress): Wait | undefined {
 
   const at = positionIn(progress);
   if (at.kind === 'stop') return firstWait(stopRules, progress);
-  if (at.kind === 'missing') return wait('ContainerNotFound', [`container/${at.container.name}`]);
+  if (at.kind === 'missing') return waitForContainers('ContainerNotFound', [at.container]);
 
   const starting = progress.containers.filter((container) => container.phase === 'Recreating' && !isSettled(container));
   if (starting.length === 0) return undefined;
   const unready = starting.filter(({ isYoung }) => !isYoung);
   if (unready.length === 0) return wait('MinStartedSeconds', starting.map(containerBlocker));
-  return wait(order.neverRestarts ? 'PodFinished' : 'ContainerNotReady', unready.map(containerBlocker));
+  return waitForContainers(order.neverRestarts ? 'PodFinished' : 'ContainerNotReady', unready);
+}
+
+/** With why the kubelet does not start the first of them of which it says that. */
+function waitForContainers(reason: RecreateWaitReason, containers: readonly ContainerProgress[]): Wait {
+  const troubled = containers.find(({ trouble }) => trouble);
+  const trouble = troubled && `${troubled.name}: ${troubled.trouble}`;
+  return wait(reason, containers.map(containerBlocker), joinedDetails(recreateWaits[reason], trouble));
 }
 
 function containerBlocker({ name }: ContainerProgress): string {

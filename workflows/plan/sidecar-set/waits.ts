@@ -6,10 +6,12 @@ import { sidecarSets } from '../../../api/sidecar-set/types.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
 import { imageNotReadyWait } from '../fleet/prefetch.ts';
 import { failureText, noPermitAfterMs } from '../fleet/waits.ts';
+import { joinedDetails, troubleIn } from '../pod-trouble.ts';
 import { nothingYet, startingLast } from '../starting.ts';
 import { mostWaitBytes, shortened } from '../text-size.ts';
 import type { ClassifiedPod } from './classify.ts';
 import { isSwapping } from './named-pods.ts';
+import { namesInPod } from './pods.ts';
 import { isSkipped, nameOf, podRef, progressOf, type SidecarSetScene, updatedPods } from './scene.ts';
 import type { UpdatePlan } from './update.ts';
 
@@ -109,7 +111,7 @@ function budgetSpent({ update }: SidecarSetSituation): Wait | undefined {
   const { spentBy } = update.demand.budget;
   // Spent by the pods that are begun or chosen just now, which are about to be not ready.
   if (spentBy.length === 0 && update.coming.size + update.candidates.length > 0) return undefined;
-  return update.stop === 'budget' ? wait('BudgetSpent', spentBy) : undefined;
+  return update.stop === 'budget' ? waitForPods('BudgetSpent', spentBy) : undefined;
 }
 
 function cannotChange({ update }: SidecarSetSituation): Wait | undefined {
@@ -128,14 +130,16 @@ function sidecarsSwapping({ scene, update }: SidecarSetSituation): Wait | undefi
     const set = scene.input.inFront?.get(pod.metadata.uid);
     return set === undefined ? [] : [`SidecarSet ${set} is swapped first in ${nameOf(pod)}`];
   });
-  return wait('SidecarsSwapping', pods, inFront.slice(0, mostInFront).join('; '));
+  const turns = inFront.slice(0, mostInFront).join('; ');
+  return waitForPods('SidecarsSwapping', pods, { detail: turns, containers: sidecarsOf(scene) });
 }
 
 /** Of so many pods it is said whose turn it is. */
 const mostInFront = 3;
 
-function updateInProgress({ update }: SidecarSetSituation): Wait | undefined {
-  return update.inProgress.length > 0 ? wait('UpdateInProgress', update.inProgress) : undefined;
+function updateInProgress({ scene, update }: SidecarSetSituation): Wait | undefined {
+  if (update.inProgress.length === 0) return undefined;
+  return waitForPods('UpdateInProgress', update.inProgress, { containers: sidecarsOf(scene) });
 }
 
 function noPermit(situation: SidecarSetSituation): Wait | undefined {
@@ -155,7 +159,7 @@ function notConsistent({ scene }: SidecarSetSituation): Wait | undefined {
   const pods = scene.permit
     ? updatedPods(scene).filter((found) => !found.isConsistent && !isSkipped(found, scene))
     : [];
-  return pods.length > 0 ? wait('NotConsistent', pods) : undefined;
+  return pods.length > 0 ? waitForPods('NotConsistent', pods, { containers: sidecarsOf(scene) }) : undefined;
 }
 
 function skipped({ scene }: SidecarSetSituation): Wait | undefined {
@@ -201,3 +205,19 @@ const waitsForPods: readonly SidecarSetWaitReason[] = [
   'UpdateInProgress',
   'NotConsistent',
 ];
+
+/** The same, with why the kubelet does not run the first of these pods of which it says that. `containers`: one of these. */
+function waitForPods(
+  reason: SidecarSetWaitReason,
+  pods: readonly ClassifiedPod[],
+  more: { readonly detail?: string; readonly containers?: readonly string[] } = {},
+): Wait {
+  const { detail, ...among } = more;
+  const trouble = troubleIn(pods.map(({ pod }) => ({ name: nameOf(pod), pod, ...among })));
+  return wait(reason, pods, joinedDetails(detail, trouble));
+}
+
+/** The containers of the SidecarSet in a pod. */
+function sidecarsOf({ target }: Pick<SidecarSetScene, 'target'>): readonly string[] {
+  return (target.content.containers ?? []).flatMap(namesInPod);
+}

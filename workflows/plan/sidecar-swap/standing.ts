@@ -11,6 +11,7 @@ import { hashAnnotation } from '../../../api/sidecar-set/marks.ts';
 import { type SwapWaitReason, swapAnnotation, swapWaits } from '../../../api/sidecar-set/swap.ts';
 import type { SidecarSet } from '../../../api/sidecar-set/types.ts';
 import { type Wait, waitFor } from '../decision.ts';
+import { containerTrouble, joinedDetails, podTrouble } from '../pod-trouble.ts';
 import { isConsistent, wasUpdated } from '../sidecar-set/pods.ts';
 import { type HotSidecar, hotSidecars, type ResetWait, resetDecision } from '../sidecar-set/swap.ts';
 import type { SidecarTarget } from '../sidecar-set/target.ts';
@@ -52,7 +53,7 @@ export function swapStanding(scene: SwapScene): SwapStanding {
   if (!wasUpdated(pod, target.setName) || isIdle(scene, hot)) return { look: { kind: 'done' } };
   const idle = hot.map(({ idle: container, emptyImage: image }) => ({ container, image }));
   const names = idle.map(({ container }) => container);
-  return { look: open(scene, 'resetting', [], idle), wait: wait('IdleNotReported', names) };
+  return { look: open(scene, 'resetting', [], idle), wait: wait(pod, 'IdleNotReported', names) };
 }
 
 /** Whether the kubelet runs all that was written, and the idle containers are ready. */
@@ -147,25 +148,16 @@ function kubeletWait(pod: Pod, waits: readonly ResetWait[], incoming: readonly S
   const missing = waits.flatMap(({ reason, containers }) => (reason === 'Inconsistent' ? containers : []));
   const unready = waits.flatMap(({ reason, containers }) => (reason === 'NotReady' ? containers : []));
   const empty = waits.flatMap(({ reason, containers }) => (reason === 'WorkingIsEmpty' ? containers : []));
-  if (empty.length > 0) return wait('WorkingIsEmpty', empty);
-  const stuck = [...missing, ...unready].filter((name) => isNew(name) && stuckBecause(pod, name) !== undefined);
-  if (stuck.length > 0) return wait('ContainerNotReady', stuck, stuckBecause(pod, stuck[0] ?? ''));
-  if (missing.length > 0) return wait('ContainerNotReported', missing);
+  if (empty.length > 0) return wait(pod, 'WorkingIsEmpty', empty);
+  const stuck = [...missing, ...unready].filter((name) => isNew(name) && containerTrouble(pod, name) !== undefined);
+  if (stuck.length > 0) return wait(pod, 'ContainerNotReady', stuck);
+  if (missing.length > 0) return wait(pod, 'ContainerNotReported', missing);
   const ours = unready.filter(isNew);
-  return ours.length > 0 ? wait('ContainerNotReady', ours) : wait('PodNotReady', unready);
+  return ours.length > 0 ? wait(pod, 'ContainerNotReady', ours) : wait(pod, 'PodNotReady', unready);
 }
 
-const normalStarts = ['ContainerCreating', 'PodInitializing'];
-
-/** Why the kubelet does not run a container: `ImagePullBackOff: …`. */
-function stuckBecause({ status }: Pod, container: string): string | undefined {
-  const waiting = status?.containerStatuses?.find(({ name }) => name === container)?.state?.waiting;
-  if (waiting?.reason === undefined || normalStarts.includes(waiting.reason)) return undefined;
-  return shortened(`${waiting.reason}: ${waiting.message ?? ''}`, 200);
-}
-
-function wait(reason: SwapWaitReason, containers: readonly string[], because?: string): Wait {
-  const unblock = because === undefined ? swapWaits[reason] : `${swapWaits[reason]}; ${because}`;
+function wait(pod: Pod, reason: SwapWaitReason, containers: readonly string[]): Wait {
+  const unblock = joinedDetails(swapWaits[reason], podTrouble(pod, containers));
   const blockedBy = containers.map((name) => `container/${name}`);
   return waitFor(reason, blockedBy, unblock);
 }

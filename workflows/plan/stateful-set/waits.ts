@@ -68,12 +68,12 @@ function ordinalNotAvailable({ scale, update }: StatefulSetSituation): Wait | un
   const { inTheWay, missing, surplus } = scale;
   if (inTheWay === undefined || inTheWay.availableAtMs !== undefined) return undefined;
   const isHolding = missing + surplus > 0 || update.demand.left > 0;
-  return isHolding ? fleet.wait(own, 'OrdinalNotAvailable', [inTheWay]) : undefined;
+  return isHolding ? fleet.waitForPods(own, 'OrdinalNotAvailable', [inTheWay]) : undefined;
 }
 
 /** AS-35. */
 function scaleLimited({ scene, scale }: StatefulSetSituation): Wait | undefined {
   if (!scale.isLimited) return undefined;
   const pods = scene.replicaPods.map(({ pod }) => pod).filter(({ isAvailable }) => !isAvailable);
-  return fleet.wait(own, 'ScaleLimited', pods);
+  return fleet.waitForPods(own, 'ScaleLimited', pods);
 }

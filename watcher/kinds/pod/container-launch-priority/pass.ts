@@ -96,7 +96,7 @@ async function publishDue(
 ): Promise<{ readonly step: LaunchStep; readonly version?: ObjectMeta }> {
   const published = keysOf(barrier);
   // CLP-22: keys that were published before are published again, whatever state the containers are in
-  const step = isLaunchCompleted(pod) ? allKeys(containers, published) : nextLaunch({ containers, published });
+  const step = isLaunchCompleted(pod) ? allKeys(containers, published) : nextLaunch({ pod, containers, published });
   if (barrier && step.publish.length === 0) return { step };
   try {
     const due = containers.filter(({ priority }) => step.publish.includes(priority)).map(keyOfContainer);
