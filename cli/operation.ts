@@ -28,7 +28,7 @@ export interface OperationReport {
   /** Absent: it is still running. */
   readonly endedAt?: string;
   readonly historyEvents: number;
-  /** Activities in progress. */
+  /** Activities in progress; none of a run that has ended. */
   readonly pending: readonly PendingStep[];
   /** The history, oldest first; `changed` signals and Temporal's own events are left out. */
   readonly history: readonly HistoryLine[];
@@ -89,7 +89,8 @@ async function reportOf(handle: Pick<WorkflowHandle, 'describe' | 'fetchHistory'
     startedAt: run.startTime.toISOString(),
     ...(endedAt !== undefined && { endedAt }),
     historyEvents: run.historyLength,
-    pending: (run.raw.pendingActivities ?? []).map((activity): PendingStep => {
+    // Temporal names those of a run that has ended for a while
+    pending: (endedAt === undefined ? (run.raw.pendingActivities ?? []) : []).map((activity): PendingStep => {
       const since = timeOf(activity.lastStartedTime ?? activity.scheduledTime);
       const lastFailure = activity.lastFailure?.message;
       return {

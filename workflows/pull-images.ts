@@ -1,4 +1,4 @@
-import { ApplicationFailure, condition, workflowInfo } from '@temporalio/workflow';
+import { ApplicationFailure, condition, patched, workflowInfo } from '@temporalio/workflow';
 import type { NodeImageLook } from '../activities/kube/node-images.ts';
 import { commandNames } from '../api/engine/operations.ts';
 import type { WaitingFor } from '../api/engine/waiting-for.ts';
@@ -93,7 +93,12 @@ export async function pullImages(operation: PullOperation, handOver?: unknown): 
     for (;;) {
       if (pulls.wantsLook) {
         const seen = await lookAndTakeIn(operation, pulls, looks, run.operator);
-        if (seen === 'gone') return endAs(deleted(nodeImages.kind));
+        if (seen === 'gone') {
+          const end = deleted(nodeImages.kind);
+          // runs of before have ended without that
+          if (pulls.reports.showsWait() && patched('show that the NodeImage was deleted')) showEnd(end);
+          return endAs(end);
+        }
       }
       await condition(() => pulls.wantsLook || isQuiet(pulls) || mayHandOver(pulls, run));
       if (pulls.wantsLook) continue;

@@ -23,6 +23,8 @@ export interface PullReports {
   readonly seen: (waitingFor: WaitingFor | undefined) => void;
   /** Whether everything is written. */
   readonly isDone: () => boolean;
+  /** Whether a wait is shown in Temporal. */
+  readonly showsWait: () => boolean;
 }
 
 /** `waitingFor`: what the node waits for now; its argument is the wait that was written last. */
@@ -33,6 +35,7 @@ export function newPullReports(
 ): PullReports {
   const due = new Map<string, TagReport>();
   const display = newDisplay();
+  let showsWait = false;
   let isWriting = false;
   let written: WaitingFor | undefined;
 
@@ -50,6 +53,7 @@ export function newPullReports(
       if (!isWriting) written = wait;
     },
     isDone: () => due.size === 0 && !isWriting,
+    showsWait: () => showsWait,
   };
 
   async function writeAll(): Promise<void> {
@@ -68,6 +72,7 @@ export function newPullReports(
         if (tags.length === 0 && sameJson(wait, written)) return;
         for (const [key] of reports.slice(0, tags.length)) due.delete(key);
         display(displayed(wait));
+        showsWait = wait !== undefined;
         await writeOne(summaryOf(tags), next);
         written = wait;
       }

@@ -104,7 +104,7 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
           if (inbox.isEmpty() && operator.unidentified() === 0) {
             if (isLast) {
               const end = endOf(progress, operation.kind);
-              showEnd(end, detailsOf(progress));
+              showEnd(end, detailsOf(progress, true));
               return endAs(end);
             }
             return await goOn(operation, progress, { operator: operator.handOver(), refusals: choose.refusals() });

@@ -190,7 +190,8 @@ const recreateState = Type.Object({
     {
       description:
         '`Pending`: not stopped yet. `Recreating`: stopped or replaced, and the new instance is not ready yet. `Succeeded`: ' +
-        'the new instance is ready. `Failed`: the container could not be stopped.',
+        'the new instance is ready. `Failed`: the container could not be stopped. When the request ends, the first two stay ' +
+        'as they are: the condition says how it ended.',
     },
   ),
   message: Type.Optional(Type.String({ maxLength: 32768 })),

@@ -1,16 +1,21 @@
 import { convertRecreateRequest } from '../../api/container-recreate-request/convert.ts';
 import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
-import type { RecreateWaitReason } from '../../api/container-recreate-request/texts.ts';
+import type { CompleteReason, RecreateWaitReason } from '../../api/container-recreate-request/texts.ts';
 import {
   type ContainerRecreateRequest,
+  type ContainerRecreateState,
   crr,
   crrV1alpha1,
   isCompleted,
 } from '../../api/container-recreate-request/types.ts';
-import { findCondition } from '../../api/core/conditions.ts';
+import { endIn } from '../../api/core/conditions.ts';
 import { apiVersionOf } from '../../api/core/meta.ts';
-import { crrLabel } from '../../api/core/well-known.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { crrLabel, kubeResource } from '../../api/core/well-known.ts';
+import { containerTrouble, joinedDetails } from '../../workflows/plan/pod-trouble.ts';
+import { skipperOf } from '../../workflows/plan/recreate/status.ts';
 import { attempt } from '../failure.ts';
+import { readingInto } from '../reads.ts';
 import type { ExplainedStep, Explainer, ExplainMeans, Explanation, HelpfulCommand } from './explanation.ts';
 import { askEngine, distinct, mayRun, signalCommand, stuckCommands } from './operations.ts';
 import { readServed } from './read.ts';
@@ -34,13 +39,15 @@ async function explainRequest(request: ContainerRecreateRequest, means: ExplainM
   const wait = request.status?.waitingFor;
   const operation = podUid === undefined ? undefined : await askEngine(restartContainersId(podUid), means);
   const isOpen = !isCompleted(request);
+  const unread: string[] = [];
+  const pod = isOpen && hasStopped(request) ? await readPod(request, means, unread) : undefined;
   return {
     kind: crr.kind,
     namespace,
     name,
     summary: summaryOf(request),
     waits: isOpen && wait ? [{ ...wait, from: 'status' }] : [],
-    steps: request.spec.containers.map((container) => stepOf(request, container.name)),
+    steps: request.spec.containers.map((container) => stepOf(request, container.name, pod)),
     ...(operation && { operation }),
     commands: isOpen && operation && mayRun(operation) ? commandsFor(request, operation.workflowId, means) : [],
     notes: [
@@ -51,27 +58,75 @@ async function explainRequest(request: ContainerRecreateRequest, means: ExplainM
       ...(request.status?.observedGeneration !== undefined && request.status.observedGeneration < generation
         ? [`status.observedGeneration is ${request.status.observedGeneration}, metadata.generation is ${generation}`]
         : []),
+      ...unread,
     ],
   };
 }
 
-function summaryOf({ spec, status }: ContainerRecreateRequest): string {
-  const states = status?.containerRecreateStates ?? [];
-  const done = states.filter(({ phase }) => phase === 'Succeeded').length;
-  const end = [findCondition(status?.conditions, 'Complete'), findCondition(status?.conditions, 'Failed')].find(
-    (condition) => condition?.status === 'True',
-  );
-  const phase = status?.phase || 'not started';
-  const why = end ? ` (${end.type}: ${end.reason}${status?.message ? `, ${status.message}` : ''})` : '';
-  return `${phase}${why}, ${done} of ${spec.containers.length} containers of pod ${spec.podName} restarted`;
+function hasStopped({ status }: ContainerRecreateRequest): boolean {
+  return status?.containerRecreateStates?.some(({ phase }) => phase === 'Recreating') ?? false;
 }
 
-function stepOf({ status, spec }: ContainerRecreateRequest, container: string): ExplainedStep {
+/** The pod that the request is about; undefined when it is gone or cannot be read. */
+async function readPod(
+  { metadata, spec }: ContainerRecreateRequest,
+  { kube }: ExplainMeans,
+  notes: string[],
+): Promise<Pod | undefined> {
+  const ref = { namespace: metadata.namespace ?? '', name: spec.podName };
+  const pod = await readingInto(notes)(`pod ${spec.podName}`, undefined, () => kube.get<Pod>(kubeResource.pods, ref));
+  return pod?.metadata.uid === metadata.labels?.[crrLabel.podUid] ? pod : undefined;
+}
+
+function summaryOf({ spec, status }: ContainerRecreateRequest): string {
+  const states = status?.containerRecreateStates ?? [];
+  const end = endIn(status?.conditions);
+  const areStopped = end?.reason === ('ContainersStopped' satisfies CompleteReason);
+  const done = states.filter(({ phase, isKilled }) => phase === 'Succeeded' || (areStopped && isKilled)).length;
+  const phase = status?.phase || 'not started';
+  const why = end ? ` (${end.type}: ${end.reason}${status?.message ? `, ${status.message}` : ''})` : '';
+  const verb = areStopped ? 'stopped' : 'restarted';
+  return `${phase}${why}, ${done} of ${spec.containers.length} containers of pod ${spec.podName} ${verb}`;
+}
+
+function stepOf(request: ContainerRecreateRequest, container: string, pod: Pod | undefined): ExplainedStep {
+  const { status, spec } = request;
   const step = `restart ${container}@${spec.podName}`;
   const state = status?.containerRecreateStates?.find(({ name }) => name === container);
-  if (state === undefined) return { step, state: status?.phase === 'Completed' ? 'Left out' : 'Pending', detail: '' };
-  const stopped = state.phase === 'Recreating' && state.isKilled ? 'stopped; waiting for the new instance' : '';
+  if (state && skipperOf(state) !== undefined) return { step, state: 'Skipped', detail: state.message ?? '' };
+  if (isCompleted(request)) return { step, ...endOf(request, state) };
+  if (state === undefined) return { step, state: 'Pending', detail: '' };
+  const stopped = state.phase === 'Recreating' && state.isKilled ? `stopped; ${nextInstance(request, state, pod)}` : '';
   return { step, state: state.phase, detail: state.message || stopped };
+}
+
+/** The phases of containers stay as they were when the request ended (CRR-13): here it is said what has become of them. */
+function endOf(
+  { status }: ContainerRecreateRequest,
+  state: ContainerRecreateState | undefined,
+): Pick<ExplainedStep, 'state' | 'detail'> {
+  const { phase, message = '', isKilled = false } = state ?? {};
+  if (phase === 'Succeeded' || phase === 'Failed') return { state: phase, detail: message };
+  const end = endIn(status?.conditions)?.reason;
+  if (end === ('ContainersStopped' satisfies CompleteReason) && isKilled) return { state: 'Stopped', detail: '' };
+  const before = `the request ended${end === undefined ? '' : ` (${end})`} before`;
+  if (phase === 'Recreating') return { state: 'Not ready', detail: `stopped; ${before} a new instance was ready` };
+  return { state: 'Left out', detail: joinedDetails(message, `${before} it was stopped`) };
+}
+
+/** What has become of the instance after the one that was stopped. */
+function nextInstance(
+  { spec }: ContainerRecreateRequest,
+  { name, targetContainerID }: ContainerRecreateState,
+  pod: Pod | undefined,
+): string {
+  const trouble = pod && containerTrouble(pod, name);
+  if (trouble !== undefined) return trouble;
+  const now = pod?.status?.containerStatuses?.find((status) => status.name === name);
+  const created = spec.containers.find((container) => container.name === name)?.statusContext?.containerID;
+  const isNew = now?.containerID !== created && !now?.containerID?.endsWith(`://${targetContainerID}`);
+  if (now?.state?.running === undefined || !isNew) return 'waiting for the new instance';
+  return now.ready ? 'the new instance is ready' : 'the new instance runs, and is not ready';
 }
 
 function commandsFor(

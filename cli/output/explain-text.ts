@@ -67,7 +67,8 @@ function operationText(operation: ExplainedOperation, nowMs: number): string {
         ...(earlier > 0 ? [`(${earlier} earlier lines)`] : []),
         ...history.slice(-lastLines).map(({ at, text }) => `${at}  ${text}`),
       ];
-      const about = `${head}: ${state.toLowerCase()} for ${age}, ${counted(historyEvents, 'event')}`;
+      const time = endedAt === undefined ? `for ${age}` : `after ${age}`;
+      const about = `${head}: ${state.toLowerCase()} ${time}, ${counted(historyEvents, 'event')}`;
       return [about, ...lines.map(indented)].join('\n');
     }
   }

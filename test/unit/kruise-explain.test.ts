@@ -7,9 +7,10 @@ import { convertRecreateRequest } from '../../api/container-recreate-request/con
 import type {
   ContainerRecreateRequest,
   ContainerRecreateRequestStatus,
+  ContainerRecreateState,
 } from '../../api/container-recreate-request/types.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
-import type { Pod } from '../../api/core/pod.ts';
+import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
 import { historyLines, type OperationEngine, type OperationReport } from '../../cli/operation.ts';
 import {
   cloneSet,
@@ -24,6 +25,7 @@ import {
   type SpecChange,
 } from '../support/cloneset-world.ts';
 import { kubectlKruise } from '../support/kruise-command.ts';
+import { aPod } from '../support/objects/pod.ts';
 import { aRecreateRequest } from '../support/objects/recreate-request.ts';
 import { smallCluster } from '../support/small-cluster.ts';
 
@@ -418,7 +420,93 @@ function request(status: ContainerRecreateRequestStatus | undefined): ContainerR
   });
 }
 
+/** The pod of the request, with this container `app`. */
+function podOf(app: Partial<ContainerStatus> = {}): Pod {
+  const containerStatuses = [{ name: 'app', ready: false, restartCount: 0, containerID: 'containerd://app-0', ...app }];
+  return aPod({ metadata: { uid: 'pod-uid' }, status: { phase: 'Running', containerStatuses } });
+}
+
 describe('kubectl kruise explain crr', () => {
+  it.each([
+    ['a new instance that does not exist yet', {}, 'waiting for the new instance'],
+    [
+      'one that runs',
+      { containerID: 'containerd://app-1', state: { running: {} } },
+      'the new instance runs, and is not ready',
+    ],
+    [
+      'one that cannot be started',
+      {
+        state: { waiting: { reason: 'CrashLoopBackOff', message: 'back-off 10s' } },
+        lastState: { terminated: { exitCode: 1, reason: 'Error' } },
+      },
+      'CrashLoopBackOff: exit code 1 (Error)',
+    ],
+  ])('says of a stopped container what has become of it: %s', async (_, app, text) => {
+    const containerRecreateStates = [{ name: 'app', phase: 'Recreating', isKilled: true }] as const;
+    const asked = request({ phase: 'Recreating', containerRecreateStates });
+    const containers = asked.spec.containers.map((container) => ({
+      ...container,
+      statusContext: { containerID: 'containerd://app-0', restartCount: 0 },
+    }));
+    const filled: ContainerRecreateRequest = { ...asked, spec: { ...asked.spec, containers } };
+    const cluster = smallCluster([filled, podOf(app)]);
+    const said = await kubectlKruise(['explain', 'crr/restart-web', '-o', 'json'], { cluster });
+    expect(JSON.parse(said.out).steps[0]).toMatchObject({ state: 'Recreating', detail: `stopped; ${text}` });
+  });
+
+  it.each(['Aborted', 'DeadlineExceeded', 'PodGone'])(
+    'CRR-13: the phases of a request that has ended stay, and the steps say what has become of them: %s',
+    async (reason) => {
+      const cluster = smallCluster([
+        request({
+          phase: 'Completed',
+          conditions: [{ type: 'Failed', status: 'True', reason, message: '', lastTransitionTime: now }],
+          containerRecreateStates: [
+            { name: 'app', phase: 'Recreating', isKilled: true },
+            { name: 'proxy', phase: 'Pending' },
+          ],
+        }),
+      ]);
+      const said = await kubectlKruise(['explain', 'crr/restart-web', '-o', 'json'], { cluster });
+      const before = `the request ended (${reason}) before`;
+      expect(JSON.parse(said.out)).toMatchObject({
+        waits: [],
+        notes: [],
+        steps: [
+          { state: 'Not ready', detail: `stopped; ${before} a new instance was ready` },
+          { state: 'Left out', detail: `${before} it was stopped` },
+        ],
+      });
+    },
+  );
+
+  it('says that a container was skipped, and which were stopped for good', async () => {
+    const ended = (reason: string, containerRecreateStates: readonly ContainerRecreateState[]) =>
+      smallCluster([
+        request({
+          phase: 'Completed',
+          conditions: [{ type: 'Complete', status: 'True', reason, message: '', lastTransitionTime: now }],
+          containerRecreateStates,
+        }),
+      ]);
+    const explained = async (cluster: ReturnType<typeof ended>) =>
+      JSON.parse((await kubectlKruise(['explain', 'crr/restart-web', '-o', 'json'], { cluster })).out);
+    const skipped = ended('ContainersRecreated', [
+      { name: 'app', phase: 'Succeeded' },
+      { name: 'proxy', phase: 'Pending', message: 'skipped by ann' },
+    ]);
+    expect((await explained(skipped)).steps[1]).toMatchObject({ state: 'Skipped', detail: 'skipped by ann' });
+    const stopped = ended('ContainersStopped', [
+      { name: 'app', phase: 'Recreating', isKilled: true },
+      { name: 'proxy', phase: 'Recreating', isKilled: true },
+    ]);
+    expect(await explained(stopped)).toMatchObject({
+      summary: 'Completed (Complete: ContainersStopped), 2 of 2 containers of pod web stopped',
+      steps: [{ state: 'Stopped', detail: '' }, { state: 'Stopped' }],
+    });
+  });
+
   it('says which container is awaited since when, and what helps', async () => {
     const cluster = smallCluster([
       request({
@@ -436,6 +524,7 @@ describe('kubectl kruise explain crr', () => {
         },
         observedGeneration: 1,
       }),
+      podOf(),
     ]);
     const said = await kubectlKruise(['explain', 'crr/restart-web'], { cluster, engine: engineOf({}) });
     const signal =

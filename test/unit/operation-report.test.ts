@@ -1,12 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Client } from '@temporalio/client';
 import { operationEngine } from '../../cli/operation.ts';
+import { explanationText } from '../../cli/output/explain-text.ts';
 
 const payload = (value: string) => ({ data: Buffer.from(JSON.stringify(value)) });
 const time = { seconds: 1_767_225_600, nanos: 0 };
 
 /** Temporal with one run, whose second and third events schedule activities that are pending. */
-function engine() {
+function engine({ hasEnded = false } = {}) {
   const scheduled = (id: string, type: string, summary?: string) => ({
     eventTime: time,
     ...(summary !== undefined && { userMetadata: { summary: payload(summary) } }),
@@ -22,6 +23,7 @@ function engine() {
   }));
   const description = {
     ...{ runId: 'run', status: { name: 'RUNNING' }, startTime: new Date(0), historyLength: events.length },
+    ...(hasEnded && { status: { name: 'FAILED' }, closeTime: new Date(180_000) }),
     raw: { pendingActivities },
   };
   const handle = {
@@ -44,5 +46,24 @@ describe('what an operation does now', () => {
       'fleet.v1.chooseBatch',
       'fleet.v1.chooseBatch',
     ]);
+  });
+
+  it('is nothing once it has ended, whatever Temporal still names as pending', async () => {
+    const operation = await engine({ hasEnded: true }).report('roll-out/a');
+    expect(operation?.pending).toEqual([]);
+    const explanation = {
+      kind: 'A',
+      namespace: '',
+      name: 'a',
+      summary: '',
+      waits: [],
+      steps: [],
+      commands: [],
+      notes: [],
+    };
+    const found = operation && ({ kind: 'found', ...operation } as const);
+    const text = explanationText({ ...explanation, ...(found && { operation: found }) }, Date.now());
+    expect(text).toContain('Operation roll-out/a: failed after 3m, 3 events');
+    expect(text).not.toContain('now:');
   });
 });

@@ -130,6 +130,16 @@ describe('the operation of a pull job', () => {
     ]);
   });
 
+  it('says of a job that has ended how, and neither waits nor waves', () => {
+    const waiting = next(progressAfter(open), wave(['a', 'b'], 1));
+    const refused = heard(waiting, { kind: 'refused', step: 'look', waitingFor: waitOf('Denied') });
+    expect(detailsOf({ ...refused, end: { failed: true, reason: 'Aborted', message: '' } }).split('\n\n')).toEqual([
+      'Failed: nginx:1.27, 0 of 5 nodes have ended',
+    ]);
+    expect(detailsOf({ ...refused, end: { failed: false, reason: 'x', message: '' } })).toMatch(/^Completed: /);
+    expect(detailsOf({ ...refused, end: 'gone' })).toMatch(/^Deleted: /);
+  });
+
   it('is not over before the last nodes are named and the waves answered', () => {
     const early = progressAfter(finished);
     expect([isEnding(early), isAnswered(early)]).toEqual([true, false]);

@@ -266,6 +266,26 @@ describe('a roll-out', () => {
   });
 });
 
+describe('a roll-out that has ended', () => {
+  it('waits for nothing, and has nothing in flight', () => {
+    const waiting = hearing(start, command('pause'));
+    const told = hearing(waiting, verdict(waiting, blocked('PausedByOperator', ['pod/web-a'])));
+    const gone = heard(told, { kind: 'changed', change: { withdrawn: true } });
+    const [first = ''] = detailsOf(gone, true).split('\n\n');
+    expect(first).toBe('Deleted: revision web-2, 100 pods');
+    expect(detailsOf(gone, true)).not.toContain('waits since');
+    const batch = {
+      revision: 'web-2',
+      namespace: 'shop',
+      how: 'inPlace',
+      pods: [{ name: 'web-a', uid: 'a' }],
+    } as const;
+    const flying = { ...gone, inFlight: [{ number: 1, revision: 'web-2', batch, startedAtMs: 0 }] };
+    expect(detailsOf(flying)).toContain('batch 1 in flight');
+    expect(detailsOf(flying, true)).not.toContain('in flight');
+  });
+});
+
 describe('a command', () => {
   it('pause takes leave back at once; what gives leave waits until it stands in the object', () => {
     const paused = heard(start, command('pause'));

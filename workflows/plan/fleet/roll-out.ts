@@ -378,16 +378,22 @@ export function isEnding(progress: RollOutProgress): boolean {
 
 /** In which phase people find it. */
 export function phaseOf({ end, orders }: RollOutProgress): string {
-  if (end === 'done') return 'Completed';
-  if (end !== undefined) return 'Superseded';
+  if (end !== undefined) return endPhases[end];
   if (orders?.aborted) return 'Aborted';
   if (orders?.paused) return 'Paused';
   return orders?.undo ? 'Undoing' : 'RollingOut';
 }
 
-/** All that there is to say, in lines. */
-export function detailsOf(progress: RollOutProgress): string {
-  const { facts, orders, waitingFor, inFlight, log } = progress;
+const endPhases: Readonly<Record<RollOutEnd, string>> = {
+  done: 'Completed',
+  withdrawn: 'Deleted',
+  superseded: 'Superseded',
+};
+
+/** All that there is to say, in lines. What has ended waits for nothing, and nothing of it is in flight. */
+export function detailsOf(progress: RollOutProgress, hasEnded = false): string {
+  const { facts, orders, log } = progress;
+  const { waitingFor, inFlight } = hasEnded ? { waitingFor: undefined, inFlight: [] } : progress;
   const revision = orders?.undo?.to ?? facts.revision;
   const given = [
     ['paused', orders?.paused],

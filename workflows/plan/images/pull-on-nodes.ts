@@ -242,7 +242,9 @@ export function isAnswered(progress: PullProgress): boolean {
 }
 
 /** In which phase people find it. */
-export function phaseOf({ waitingFor }: PullProgress): string {
+export function phaseOf({ end, waitingFor }: PullProgress): string {
+  if (end === 'gone') return 'Deleted';
+  if (end) return end.failed ? 'Failed' : 'Completed';
   return waitingFor?.reason === 'Paused' ? 'Paused' : 'Pulling';
 }
 
@@ -253,12 +255,14 @@ export function reasonOfWait({ refused, waitingFor }: PullProgress): string {
 
 const shownBytes = 400;
 
-/** All that there is to say, in lines. */
+/** All that there is to say, in lines. What has ended waits for nothing, and nothing of it is in flight. */
 export function detailsOf(progress: PullProgress): string {
-  const { image, of, ended, failed, refused, waitingFor, inFlight, log } = progress;
+  const { image, of, ended, failed, refused, waitingFor, end, log } = progress;
+  const inFlight = end ? [] : progress.inFlight;
+  const waits = end ? [] : [refused.command, refused.look, waitingFor];
   return [
     `${phaseOf(progress)}${image ? `: ${image}` : ''}, ${ended} of ${of} nodes have ended`,
-    ...[refused.command, refused.look, waitingFor].flatMap((wait) => (wait ? [waitText(wait)] : [])),
+    ...waits.flatMap((wait) => (wait ? [waitText(wait)] : [])),
     ...(failed.length > 0 ? [`not pulled on ${listed(failed, shownBytes)}`] : []),
     ...inFlight.slice(0, mostWavesShown).map(({ wave, nodes }) => `wave ${wave} in flight: ${waveText(image, nodes)}`),
     ...(inFlight.length > mostWavesShown ? [`${inFlight.length - mostWavesShown} more waves in flight`] : []),
