@@ -7,7 +7,7 @@ import type { Pod } from '../api/core/pod.ts';
 import { kubeResource } from '../api/core/well-known.ts';
 import { convertSidecarSet } from '../api/sidecar-set/convert.ts';
 import { pinnedNamespaces } from '../api/sidecar-set/injection/choose.ts';
-import { typedSpec } from '../api/sidecar-set/read.ts';
+import { typedSpecAsStored } from '../api/sidecar-set/read.ts';
 import { type SidecarSet, sidecarSets, sidecarSetsV1alpha1 } from '../api/sidecar-set/types.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { canariesOf, isOutOfReach, type MissedReason, missedReason } from '../workflows/plan/sidecar-set/missing.ts';
@@ -41,7 +41,7 @@ export async function readSidecarSet(
 
 function storedForm(found: JsonObject): SidecarSet {
   const { object } = convertSidecarSet(found, apiVersionOf(sidecarSets)) ?? { object: found };
-  return { ...object, spec: typedSpec(objectOr(object.spec)) } as JsonObject & SidecarSet;
+  return { ...object, spec: typedSpecAsStored(objectOr(object.spec)) } as JsonObject & SidecarSet;
 }
 
 /** The pods that the SidecarSet has missed. */

@@ -4,7 +4,7 @@ import { type JsonObject, objectOr } from '../api/base/json.ts';
 import { apiVersionOf } from '../api/core/meta.ts';
 import { convertSidecarSet } from '../api/sidecar-set/convert.ts';
 import { defaultSidecarSet } from '../api/sidecar-set/defaults.ts';
-import { typedSpec } from '../api/sidecar-set/read.ts';
+import { typedSpecAsStored } from '../api/sidecar-set/read.ts';
 import {
   isNotUpdate,
   type SidecarSet,
@@ -84,7 +84,7 @@ function asSidecarSet(after: JsonObject, live: JsonObject | undefined): SidecarS
   return {
     ...object,
     metadata: { ...objectOr(object.metadata), ...nobody, ...own },
-    spec: typedSpec(objectOr(object.spec)),
+    spec: typedSpecAsStored(objectOr(object.spec)),
     ...(live?.status !== undefined && { status: live.status }),
   } as unknown as SidecarSet;
 }

@@ -2,13 +2,14 @@ import { CancellationScope, condition, isCancellation, sleep } from '@temporalio
 import { type CommandName, rollOutCommandNames } from '../api/engine/operations.ts';
 import { parseRollOutChanged, type RollOutOperation, rollOutId } from '../api/fleet/operation.ts';
 import { type RollOutOrders, readOrders } from '../api/fleet/roll-out-orders.ts';
-import { batchText } from './plan/fleet/batch.ts';
 import {
   begun,
   choiceText,
   detailsOf,
+  doneReason,
   heard,
   type InFlight,
+  inFlightText,
   isEnding,
   phaseOf,
   type RollOutNews,
@@ -93,7 +94,7 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
         const isHandOver = !isLast && operator.isHandOverDue() && !unrecorded;
         record(unrecorded);
         // a pod that is promised to a batch is not chosen again, so the batches come first
-        carryOut(progress.inFlight);
+        carryOut(progress);
         choose.to(isHandOver ? undefined : wantedChoice(progress), progress);
         if (progress.end === undefined) display(displayed(progress));
         const isDone = progress.inFlight.length === 0 || progress.end === 'withdrawn';
@@ -126,13 +127,14 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
 }
 
 /** A roll-out never fails: what it cannot do it waits for. A run that is not over was cancelled. */
-function endOf({ end, summary }: RollOutProgress, kind: string): Outcome {
+function endOf(progress: RollOutProgress, kind: string): Outcome {
+  const { end, summary } = progress;
   const done = summary || 'nothing was done';
   switch (end) {
     case 'withdrawn':
       return deleted(kind);
     case 'done':
-      return { kind: 'Completed', reason: 'RolledOut', message: done };
+      return { kind: 'Completed', reason: doneReason(progress), message: done };
     case 'superseded': {
       const message = `Another run rolls the ${kind} out, if anything is left to do; ${done}`;
       return { kind: 'Completed', reason: 'Superseded', message };
@@ -146,11 +148,12 @@ function endOf({ end, summary }: RollOutProgress, kind: string): Outcome {
 function carrier({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>) {
   const begun = new Set<number>();
 
-  return (inFlight: readonly InFlight[]): void => {
-    for (const { number, revision, batch } of inFlight) {
+  return (progress: RollOutProgress): void => {
+    for (const inFlight of progress.inFlight) {
+      const { number, revision, batch } = inFlight;
       if (begun.has(number)) continue;
       begun.add(number);
-      const options = { summary: batchText(batch) };
+      const options = { summary: inFlightText(progress, inFlight) };
       void fleet['fleet.v1.carryOutBatch']
         .executeWithOptions(options, [{ kind, target, number, revision, batch }])
         .then(

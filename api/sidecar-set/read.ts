@@ -66,6 +66,12 @@ export function typedSpec(spec: JsonObject): SidecarSetSpec {
   return { ...spec, ...Object.fromEntries(objects) } as SidecarSetSpec;
 }
 
+/** The same without the lists that it lacks: only so its revision has the name of the one that is stored of it. */
+export function typedSpecAsStored(spec: JsonObject): SidecarSetSpec {
+  const typed = Object.entries(typedSpec(spec)).filter(([field]) => Object.hasOwn(spec, field));
+  return Object.fromEntries(typed) as unknown as SidecarSetSpec;
+}
+
 /** A container that is known to be of the schema's shape. */
 export function asSidecar(container: JsonObject): SidecarContainer {
   return container as SidecarContainer;

@@ -101,16 +101,21 @@ export function explainSet({
   };
 }
 
-function summaryOf({ spec, status }: CloneSet): string {
+function summaryOf(set: CloneSet): string {
+  const { spec, status } = set;
   const replicas = spec.replicas ?? cloneSetDefault.replicas;
   if (status === undefined) return `no status yet; ${replicas} pods are wanted`;
   const { updateRevision = '', currentRevision = '' } = status;
+  const available = `${status.availableReplicas} of ${replicas} available`;
+  const undo = undoIn(set);
+  if (undo) {
+    const left = status.updatedReplicas;
+    const goesBack = left > 0 ? `${left} of ${replicas} pods have yet to go back` : 'all pods have gone back';
+    return `undo of ${updateRevision}, back to ${undo.to}: ${goesBack}, ${available}`;
+  }
   const revisions = updateRevision === currentRevision ? updateRevision : `${currentRevision} -> ${updateRevision}`;
   const wanted = status.expectedUpdatedReplicas ?? replicas;
-  return (
-    `${revisions || 'no revision yet'}: ${status.updatedReplicas} of ${wanted} pods updated, ` +
-    `${status.availableReplicas} of ${replicas} available`
-  );
+  return `${revisions || 'no revision yet'}: ${status.updatedReplicas} of ${wanted} pods updated, ${available}`;
 }
 
 /** Failures of the watcher's writes, which the planner cannot know. */
@@ -131,8 +136,7 @@ function permitIn(set: CloneSet, operation: ExplainedOperation): Pick<CloneSetIn
   const isOver = operation.kind === 'none' || (operation.kind === 'found' && operation.endedAt !== undefined);
   if (reason === 'NoPermit' || isOver || updateRevision === undefined) return {};
   // the planner itself considers the commands of operators
-  const undo = ordersFor(ordersOf(set), updateRevision)?.undo;
-  const revision = undo?.to ?? updateRevision;
+  const revision = undoIn(set)?.to ?? updateRevision;
   return { permit: { revision, paused: false, skip: [], batch: Number.MAX_SAFE_INTEGER } };
 }
 
@@ -197,9 +201,10 @@ function stepsOf(situation: CloneSetSituation, previews: readonly PodPreview[]):
       return about(
         100 + rank(pod),
         `waits, batch ${preview.batch}`,
-        [pathText(preview), down].filter(Boolean).join('; '),
+        joinedDetails(scene.isUndo ? `back ${pathText(preview)}` : pathText(preview), down),
       );
-    if (isAtGoal(scene, pod)) return pod.isAvailable ? about(1_000_000, 'done', '') : about(50, 'updated', down);
+    if (isAtGoal(scene, pod))
+      return pod.isAvailable ? about(1_000_000, 'done', '') : about(50, scene.isUndo ? 'gone back' : 'updated', down);
     return about(
       900_000,
       'kept',
@@ -229,7 +234,8 @@ function nextNotes(input: CloneSetInput): readonly string[] {
   const pods = podsOf(choice.batch);
   const names = pods.slice(0, mostNamed).map(({ name, how }) => `${name} (${howTexts[how]})`);
   const more = pods.length - names.length;
-  return [`next to be updated: ${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`];
+  const what = undoIn(input.owner) ? 'next to go back' : 'next to be updated';
+  return [`${what}: ${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`];
 }
 
 const mostNamed = 10;
@@ -272,6 +278,7 @@ function commandsFor(
       effect,
     };
   };
+  const endsUndo = signal('resume', 'ends the undo: the update begins again');
   const reasons = waits.map(({ reason }) => reason as CloneSetWaitReason);
   const forWaits = waits.flatMap((wait): readonly HelpfulCommand[] => {
     const pod = wait.blockedBy.find((blocker) => blocker.startsWith('pod/'))?.slice('pod/'.length);
@@ -315,7 +322,7 @@ function commandsFor(
           },
         ];
       case 'Undone':
-        return [signal('resume', 'ends the undo')];
+        return [endsUndo];
       case 'Skipped':
       case 'Aborted':
         return [signal('retry', 'continues')];
@@ -328,12 +335,13 @@ function commandsFor(
     }
   });
   const isPaused = reasons.includes('PausedByOperator') || ordersOf(set)?.paused !== undefined;
-  const isRolling = mayRun(operation) && (operation.kind === 'found' || isUpdating(set));
+  const isRolling = mayRun(operation) && (operation.kind === 'found' || isUpdating(set) || undoIn(set) !== undefined);
   const steering = isRolling
     ? [
         ...(isPaused ? [] : [signal('pause', 'disrupts no further pod')]),
         signal('abort', 'stops the roll-out where it is'),
-        signal('undo', 'returns updated pods to the previous revision'),
+        ...(undoIn(set) === undefined ? [signal('undo', 'returns updated pods to the previous revision')] : []),
+        ...(undoIn(set) && !isPaused ? [endsUndo] : []),
         {
           command: `kubectl -n ${namespace} annotate clone ${name} windlass.io/command=pause`,
           effect: 'the same without permission to signal workflows; other commands likewise',
@@ -349,6 +357,11 @@ function strategyPatch(rollingUpdate: RollingUpdate, version: CloneSetVersion) {
   const { podUpdatePolicy, ...pace } = rollingUpdate;
   const updateStrategy = { ...pace, ...(podUpdatePolicy && { type: podUpdatePolicy }) };
   return { type: `${cloneSets.plural}.${version}.${cloneSets.group}`, body: { spec: { updateStrategy } } };
+}
+
+/** The undo that an operator has ordered of the present update. */
+function undoIn(set: CloneSet) {
+  return ordersFor(ordersOf(set), set.status?.updateRevision ?? '')?.undo;
 }
 
 function isUpdating({ status }: CloneSet): boolean {

@@ -4,10 +4,12 @@ import type { Pod } from '../../api/core/pod.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import { isEngineReason } from '../../api/engine/engine-trouble.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
+import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import type { SidecarSetWaitReason } from '../../api/sidecar-set/texts.ts';
 import { isNotUpdate, type SidecarSet } from '../../api/sidecar-set/types.ts';
 import { podsOf } from '../../workflows/plan/fleet/batch.ts';
 import { everyPod } from '../../workflows/plan/fleet/permit.ts';
+import { ordersFor } from '../../workflows/plan/fleet/roll-out-orders.ts';
 import { joinedDetails, podTrouble } from '../../workflows/plan/pod-trouble.ts';
 import type { ClassifiedPod } from '../../workflows/plan/sidecar-set/classify.ts';
 import type { SidecarSetInput } from '../../workflows/plan/sidecar-set/input.ts';
@@ -27,7 +29,10 @@ import { askEngine, distinct, mayRun, signalCommand, stuckCommands } from './ope
 import { type OpenSwapStanding, swapCommands, swapsIn, swapText, swapWaitsOf } from './sidecar-swaps.ts';
 
 /** What is said of the roll-out. */
-export type ExplainedRollOut = Pick<Explanation, 'waits' | 'steps' | 'operation' | 'commands' | 'notes'>;
+export type ExplainedRollOut = Pick<Explanation, 'waits' | 'steps' | 'operation' | 'commands' | 'notes'> & {
+  /** Of an undo: how far it is. */
+  readonly headline?: string;
+};
 
 /** What the planner says about the running pods of a SidecarSet, and what the status says. */
 export async function explainSidecarRollOut(set: SidecarSet, means: ExplainMeans): Promise<ExplainedRollOut> {
@@ -45,8 +50,16 @@ export async function explainSidecarRollOut(set: SidecarSet, means: ExplainMeans
     steps: situation ? stepsOf(situation, swaps) : [],
     operation,
     commands: distinct([...commandsFor(set, waits, { operation, means }), ...swapCommands(swaps, means)]),
-    notes: [...nextNotes(input), ...notes],
+    notes: [...nextNotes(input, situation), ...notes],
+    ...(situation?.scene.isUndo && { headline: undoText(situation) }),
   };
+}
+
+function undoText({ scene, update }: SidecarSetSituation): string {
+  const { revisions, target } = scene;
+  const left = update.demand.line.length + update.inProgress.length;
+  const goesBack = left > 0 ? `${left} pods have yet to go back` : 'all pods have gone back';
+  return `undo of ${revisions.latest}, back to ${target.revision}: ${goesBack}`;
 }
 
 /** The permit that the operation has granted, as far as it can be derived from outside. */
@@ -82,7 +95,7 @@ function stepsOf(
     const isBegun = swap !== undefined && swap.stage !== 'begin';
     const [order, state, detail] = isBegun
       ? ([0, 'swapping', joinedDetails(swapText(swap), podTrouble(found.pod))] as const)
-      : lineOf(found, { place: places.get(found.pod), isKept: kept.has(found.pod) });
+      : lineOf(found, { isUndo: scene.isUndo, place: places.get(found.pod), isKept: kept.has(found.pod) });
     return { order, step: { step: nameOf(found.pod), state, detail } };
   });
   return lines.toSorted((left, right) => left.order - right.order).map(({ step }) => step);
@@ -90,14 +103,23 @@ function stepsOf(
 
 function lineOf(
   { pod, place, isConsistent, isSidecarReady }: ClassifiedPod,
-  { place: index = 0, isKept }: { readonly place: number | undefined; readonly isKept: boolean },
+  {
+    place: index = 0,
+    isKept,
+    isUndo,
+  }: { readonly place: number | undefined; readonly isKept: boolean; readonly isUndo: boolean },
 ): readonly [order: number, state: string, detail: string] {
   const trouble = isConsistent && isSidecarReady ? undefined : podTrouble(pod);
   const down = isSidecarReady ? '' : joinedDetails('not ready', trouble);
   switch (place.kind) {
     case 'updated':
-      if (!isConsistent) return [0, 'updating', joinedDetails('the kubelet has not started the new image', trouble)];
-      return isSidecarReady ? [order.last, 'done', ''] : [1, 'updated', down];
+      if (!isConsistent)
+        return [
+          0,
+          isUndo ? 'going back' : 'updating',
+          joinedDetails('the kubelet has not started the new image', trouble),
+        ];
+      return isSidecarReady ? [order.last, 'done', ''] : [1, isUndo ? 'gone back' : 'updated', down];
     case 'inProgress':
       return [2, 'waits', joinedDetails(`an earlier update is not finished: ${place.containers.join(', ')}`, trouble)];
     case 'waiting':
@@ -114,23 +136,26 @@ function lineOf(
 const order = { impossible: 900_000, kept: 950_000, last: 1_000_000 } as const;
 
 /** Which pods the roll-out updates next, once it has a permit. */
-function nextNotes(input: SidecarSetInput): readonly string[] {
+function nextNotes(input: SidecarSetInput, situation: SidecarSetSituation | undefined): readonly string[] {
   const choice = chooseSidecarBatch(input);
   if (choice.kind !== 'pods') return [];
   const pods = podsOf(choice.batch);
   const names = pods.slice(0, mostNamed).map(({ namespace, name }) => `${namespace}/${name}`);
   const more = pods.length - names.length;
-  return [`next to be updated: ${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`];
+  const what = situation?.scene.isUndo ? 'next to go back' : 'next to be updated';
+  return [`${what}: ${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`];
 }
 
 const mostNamed = 10;
 
 function commandsFor(
-  { metadata, status }: SidecarSet,
+  set: SidecarSet,
   waits: readonly ExplainedWait[],
   { operation, means }: { readonly operation: ExplainedOperation; readonly means: Pick<ExplainMeans, 'engine'> },
 ): readonly HelpfulCommand[] {
+  const { metadata, status } = set;
   const { name } = metadata;
+  const { undo, paused, aborted } = ordersFor(ordersOf(set), status?.latestRevision ?? '') ?? {};
   const signal = (command: Parameters<typeof signalCommand>[1], effect: string, target?: string): HelpfulCommand => ({
     command: signalCommand(operation.workflowId, command, {
       engine: means.engine,
@@ -138,6 +163,7 @@ function commandsFor(
     }),
     effect,
   });
+  const endsUndo = signal('resume', 'ends the undo: the update begins again');
   const patch = (updateStrategy: object, effect: string): HelpfulCommand => ({
     command: `kubectl patch sidecarset ${name} --type=merge -p '${JSON.stringify({ spec: { updateStrategy } })}'`,
     effect,
@@ -161,7 +187,7 @@ function commandsFor(
       case 'Skipped':
         return [signal('retry', 'continues')];
       case 'Undone':
-        return [signal('resume', 'ends the undo')];
+        return [endsUndo];
       case 'CannotUpdate':
         return [...look, ...(pod ? [signal('skip', `leaves ${pod} out`, pod)] : [])];
       case 'EngineStuck':
@@ -170,14 +196,17 @@ function commandsFor(
         return look;
     }
   });
-  const isPaused = waits.some(({ reason }) => reason === 'PausedByOperator');
-  const isBehind = (status?.matchedPods ?? 0) > (status?.updatedPods ?? 0);
+  const isPaused = (paused ?? aborted) !== undefined || waits.some(({ reason }) => reason === 'PausedByOperator');
+  const isBehind = undo !== undefined || (status?.matchedPods ?? 0) > (status?.updatedPods ?? 0);
   const steering =
     mayRun(operation) && (operation.kind === 'found' || isBehind)
       ? [
           ...(isPaused ? [] : [signal('pause', 'updates no further pod')]),
           signal('abort', 'stops the roll-out where it is'),
-          signal('undo', 'gives updated pods their previous images; new pods get the present content'),
+          ...(undo === undefined
+            ? [signal('undo', 'gives updated pods their previous images; new pods get the present content')]
+            : []),
+          ...(undo && !isPaused ? [endsUndo] : []),
           {
             command: `kubectl annotate sidecarset ${name} ${windlassAnnotation.command}=pause`,
             effect: 'the same without permission to signal workflows; other commands likewise',

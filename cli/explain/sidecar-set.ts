@@ -1,5 +1,6 @@
 import { installation } from '../../api/core/well-known.ts';
 import { sidecarSets, sidecarSetsV1alpha1 } from '../../api/sidecar-set/types.ts';
+import { joinedDetails } from '../../workflows/plan/pod-trouble.ts';
 import { missedText } from '../../workflows/plan/sidecar-set/missing.ts';
 import { attempt } from '../failure.ts';
 import { type MissedPod, missedPods, type ReadSidecarSet, readSidecarSet } from '../missed-pods.ts';
@@ -18,7 +19,7 @@ export const sidecarSetExplainer: Explainer = {
 
 async function explainSet(set: ReadSidecarSet, means: ExplainMeans): Promise<Explanation> {
   const { kube } = means;
-  const rollOut = await explainSidecarRollOut(set, means);
+  const { headline, ...rollOut } = await explainSidecarRollOut(set, means);
   const missed = await missedPods(set, kube);
   const { name, generation = 0 } = set.metadata;
   const { matchedPods = 0, updatedPods = 0, readyPods = 0, latestRevision } = set.status ?? {};
@@ -29,7 +30,7 @@ async function explainSet(set: ReadSidecarSet, means: ExplainMeans): Promise<Exp
     kind: sidecarSets.kind,
     namespace: '',
     name,
-    summary: set.status === undefined ? 'not counted yet' : `${counts}; ${missed.length} lack it`,
+    summary: set.status === undefined ? 'not counted yet' : joinedDetails(headline, counts, `${missed.length} lack it`),
     ...rollOut,
     steps: [...rollOut.steps, ...missed.map(stepOf)],
     commands: [

@@ -1,6 +1,8 @@
 import { type CloneSet, cloneSetCondition, cloneSets, cloneSetsV1alpha1 } from '../../api/cloneset/types.ts';
+import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { limitsOf } from '../../workflows/plan/cloneset/counts.ts';
 import { replicasOf, rollingUpdateOf } from '../../workflows/plan/cloneset/scene.ts';
+import { ordersFor } from '../../workflows/plan/fleet/roll-out-orders.ts';
 import { CommandFailed } from '../failure.ts';
 import { isObserved, type Progress, type RolloutKind } from './kind.ts';
 import { workloadRevisions } from './workload.ts';
@@ -31,6 +33,14 @@ function progressOf(owner: CloneSet): Progress {
   const { partition } = limitsOf({ replicas, rollingUpdate, scaleMaxUnavailable: undefined });
   const wanted = Math.max(replicas - partition, 0);
   const { updatedReplicas: updated, updatedAvailableReplicas: available = 0 } = status;
+  const undo = ordersFor(ordersOf(owner), status.updateRevision ?? '')?.undo;
+  if (undo) {
+    return waiting(
+      updated > 0
+        ? `Waiting for the undo to finish: ${updated} out of ${replicas} pods have yet to go back to ${undo.to}...`
+        : `undo complete: all pods have gone back to ${undo.to}...`,
+    );
+  }
   if (updated < wanted) {
     return waiting(
       `Waiting for partitioned roll out to finish: ${updated} out of ${wanted} new pods have been updated...`,

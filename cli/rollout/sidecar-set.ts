@@ -23,6 +23,14 @@ export const sidecarSetRollout: RolloutKind<SidecarSet> = {
     const updated = pods.filter(({ place }) => place.kind === 'updated');
     const underWay = pods.filter(({ place }) => place.kind === 'inProgress').length;
     const left = (situation?.update.demand.line.length ?? 0) + underWay;
+    if (situation?.scene.isUndo) {
+      const { revision } = situation.scene.target;
+      const line =
+        left > 0
+          ? `Waiting for the undo to finish: ${left} out of ${updated.length + left} pods have yet to go back to ${revision}...`
+          : `undo complete: all pods have gone back to ${revision}...`;
+      return { line, isDone: false };
+    }
     if (left > 0) {
       const wanted = updated.length + left;
       const line = `Waiting for partitioned roll out to finish: ${updated.length} out of ${wanted} pods have been updated...`;

@@ -138,7 +138,11 @@ describeAlone('an operator', () => {
       return rollOut.pods('old') === 6;
     });
     rollOut.kubelet();
-    expect(await rollOut.handle.result()).toMatchObject({ message: '6 of 6 pods are of revision old' });
+    expect(await rollOut.handle.result()).toEqual({
+      reason: 'RolledBack',
+      message: '6 of 6 pods are of revision old',
+    });
+    await rollOut.shows('Completed', 'RolledBack');
     expect(most).toBeLessThanOrEqual(2);
     const fleet = rollOuts.cluster.fleetOf(rollOut.uid);
     if (fleet) rollOuts.cluster.put({ ...fleet, replicas: 7 });
@@ -148,7 +152,10 @@ describeAlone('an operator', () => {
     await rollOut.tell('resume', { by: 'ann' });
     await rollOut.until('all pods to be new', () => rollOut.pods('new') === 7);
     rollOut.kubelet();
-    expect(await rollOut.handle.result()).toMatchObject({ message: '7 of 7 pods are of revision new' });
+    expect(await rollOut.handle.result()).toMatchObject({
+      reason: 'RolledOut',
+      message: '7 of 7 pods are of revision new',
+    });
   });
 
   it.concurrent('undoes what is complete already', async () => {

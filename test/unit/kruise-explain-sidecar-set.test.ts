@@ -2,6 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
+import { ordersAnnotation } from '../../api/fleet/roll-out-orders.ts';
+import { newSidecarRevision } from '../../api/sidecar-set/revision.ts';
 import { targetOfSpec } from '../../workflows/plan/sidecar-set/target.ts';
 import { sidecarWrite } from '../../workflows/plan/sidecar-set/write.ts';
 import { kubectlKruise } from '../support/kruise-command.ts';
@@ -84,6 +86,32 @@ describe('kubectl kruise explain sidecarset', () => {
     const left = { ...sidecarSet('log:2', { spec: { updateStrategy: { type: 'NotUpdate' } } }), status };
     const said = await kubectlKruise(['explain', 'sidecarset/logs'], { cluster: smallCluster([left as never]) });
     expect(said.out).toContain('updateStrategy.type is NotUpdate: running pods are not updated');
+  });
+
+  it('names an undo in its first line', async () => {
+    const wanted = sidecarSet('log:2', { metadata: { creationTimestamp: '2026-01-01T00:00:00Z' } });
+    const history = [sidecarSet('log:1'), wanted].map((content, index) => {
+      const revision = newSidecarRevision(content, 'kruise-system', index + 1, { collisions: 0, before: 0 });
+      const identity = { uid: `r-${index}`, resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' };
+      return { ...revision, metadata: { ...revision.metadata, ...identity } };
+    });
+    const [previous = '', latest = ''] = history.map(({ metadata }) => metadata.name);
+    const undo = { by: 'ann', at: '2026-01-03T00:00:00Z', to: previous };
+    const annotations = { ...wanted.metadata.annotations, ...ordersAnnotation({ version: 1, revision: latest, undo }) };
+    const live = {
+      ...wanted,
+      metadata: { ...wanted.metadata, annotations },
+      status: { ...status, latestRevision: latest },
+    };
+    const pods = [podWith(wanted, 'a'), podWith(wanted, 'b'), podWith(sidecarSet('log:1'), 'back')];
+    const cluster = smallCluster([live as never, namespace('shop'), ...history, ...pods]);
+    const { out } = await kubectlKruise(['explain', 'sidecarset/logs'], { cluster });
+    expect(out).toContain(
+      `SidecarSet logs: undo of ${latest}, back to ${previous}: 2 pods have yet to go back; 1 pods have`,
+    );
+    expect(out).toMatch(/next to go back: shop\/(a|b)/);
+    expect(out).toContain('# ends the undo: the update begins again');
+    expect(out).not.toContain('--name undo');
   });
 
   it('SHU-40, SHU-60: says how far each swap is, what it waits for, and how to go back', async () => {

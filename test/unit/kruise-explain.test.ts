@@ -287,6 +287,29 @@ describe('kubectl kruise explain cloneset', () => {
     expect(steps.filter(({ state }: { state: string }) => state === 'done')).toHaveLength(3);
   });
 
+  it('names an undo in its first line, while pods go back and when all have', async () => {
+    const orders = { version: 1, revision: newName, undo: { by: 'bob', at: now, to: oldName } };
+    const annotations = { 'windlass.io/roll-out': JSON.stringify(orders) };
+    const explained = async (updatedReplicas: number, fleet: readonly Pod[]) => {
+      const set = cloneSet(
+        {},
+        { status: { ...status, updatedReplicas, availableReplicas: 5 }, metadata: { annotations } },
+      );
+      const cluster = smallCluster([set, oldRevision, newRevisionOfSet, ...fleet]);
+      return (await kubectlKruise(['explain', 'clone/web'], { cluster, engine: engineOf({}) })).out;
+    };
+    const back = await explained(2, [newPodOf('web-n1'), newPodOf('web-n2'), ...pods('o', 3)]);
+    expect(back).toContain(
+      `CloneSet shop/web: undo of ${newName}, back to ${oldName}: 2 of 5 pods have yet to go back, 5 of 5 available\n`,
+    );
+    expect(back).toMatch(/web-n1 +waits, batch 1 +back in place: main\n/);
+    expect(back).toContain('next to go back: web-n1 (in place)');
+    expect(back).toContain('# ends the undo: the update begins again\n');
+    expect(back).not.toContain('--name undo');
+    const gone = await explained(0, pods('o', 5));
+    expect(gone).toContain(`undo of ${newName}, back to ${oldName}: all pods have gone back, 5 of 5 available\n`);
+  });
+
   it('tells the field that nothing but a new pod can change', async () => {
     const spec: SpecChange = { rollingUpdate: { podUpdatePolicy: 'ReCreate' } };
     const said = await kubectlKruise(['explain', 'clone/web', '-o', 'yaml'], {

@@ -25,6 +25,9 @@ const rolledOut: Partial<CloneSetStatus> = {
   ...{ updatedReplicas: 5, updatedReadyReplicas: 5, updatedAvailableReplicas: 5 },
 };
 
+const undo = { by: 'ann', at: '2026-11-21T06:13:44Z', to: oldRevision.metadata.name };
+const undone = { 'windlass.io/roll-out': JSON.stringify({ version: 1, revision: newName, undo }) };
+
 interface Shop {
   readonly spec?: SpecChange;
   readonly status?: Partial<CloneSetStatus>;
@@ -33,9 +36,9 @@ interface Shop {
 }
 
 /** CloneSet shop/web with two revisions, of which the newer is its template. */
-function shop({ spec = {}, status = rolledOut, cause = 'nginx 1.1' }: Shop = {}) {
+function shop({ spec = {}, status = rolledOut, annotations = {}, cause = 'nginx 1.1' }: Shop = {}) {
   const cluster = new MemoryCluster();
-  cluster.put(cloneSets, cloneSet(spec, { status }));
+  cluster.put(cloneSets, cloneSet(spec, { status, metadata: { annotations } }));
   cluster.put(kubeResource.controllerRevisions, oldRevision);
   const metadata = { ...newRevisionOfSet.metadata, annotations: { 'kubernetes.io/change-cause': cause } };
   cluster.put(kubeResource.controllerRevisions, { ...newRevisionOfSet, metadata });
@@ -92,6 +95,16 @@ describe('kubectl kruise rollout status', () => {
       'of updated pods that are not available',
       { status: { ...rolledOut, updatedAvailableReplicas: 3 } },
       'Waiting for 2 pods to be ready...',
+    ],
+    [
+      'of pods that go back',
+      { annotations: undone, status: { ...rolledOut, updatedReplicas: 2 } },
+      `Waiting for the undo to finish: 2 out of 5 pods have yet to go back to ${oldRevision.metadata.name}...`,
+    ],
+    [
+      'of pods that have gone back',
+      { annotations: undone, status: { ...rolledOut, updatedReplicas: 0 } },
+      `undo complete: all pods have gone back to ${oldRevision.metadata.name}...`,
     ],
     [
       'of what is done in place',

@@ -8,7 +8,9 @@ import {
   begun,
   choiceText,
   detailsOf,
+  doneReason,
   heard,
+  inFlightText,
   isOver,
   phaseOf,
   type RollOutNews,
@@ -283,6 +285,26 @@ describe('a roll-out that has ended', () => {
     const flying = { ...gone, inFlight: [{ number: 1, revision: 'web-2', batch, startedAtMs: 0 }] };
     expect(detailsOf(flying)).toContain('batch 1 in flight');
     expect(detailsOf(flying, true)).not.toContain('in flight');
+  });
+});
+
+describe('an undo', () => {
+  it('is named by what it does, and the roll-out ends as rolled back, unless it is taken back', () => {
+    const back = hearing(start, command('undo'));
+    const batch = {
+      revision: 'web-1',
+      namespace: 'shop',
+      how: 'inPlace',
+      pods: [{ name: 'web-a', uid: 'a' }],
+    } as const;
+    const inFlight = { number: 1, revision: 'web-1', batch, startedAtMs: 0 };
+    expect(phaseOf(back)).toBe('Undoing');
+    expect(inFlightText(back, inFlight)).toBe('undo: update web-a in place');
+    expect(inFlightText(start, inFlight)).toBe('update web-a in place');
+    expect(doneReason(start)).toBe('RolledOut');
+    const done = hearing(back, verdict(back, { kind: 'allDone', summary: 'all', arrived: 1 }));
+    expect([done.end, doneReason(done)]).toEqual(['done', 'RolledBack']);
+    expect(doneReason(hearing(done, command('resume')))).toBe('RolledOut');
   });
 });
 

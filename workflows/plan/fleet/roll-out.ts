@@ -10,6 +10,7 @@ import { qualifiedName } from '../../../api/core/refs.ts';
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
 import type { RollOutChanged, RollOutFacts } from '../../../api/fleet/operation.ts';
 import { isSaying, type RollOutOrders } from '../../../api/fleet/roll-out-orders.ts';
+import { shortened, summaryBytes } from '../text-size.ts';
 import { type BatchVerdict, batchText, type ChosenPod, type PodBatch, podsOf } from './batch.ts';
 import type { ChoiceVerdict, Leave } from './permit.ts';
 import { isHeld, joinedOrders, namedBy, type OrderCommand, ordersAfter, ordersFor, undoOf } from './roll-out-orders.ts';
@@ -366,6 +367,12 @@ export function choiceText({ next, facts }: RollOutProgress, { paused, revision,
   return undo ? `choose batch ${next}: back to ${revision}, ${of}` : `choose batch ${next}: ${revision}, ${of}`;
 }
 
+/** What a batch does, as people read it in the history: `undo: update shop-a in place`. */
+export function inFlightText({ orders }: Pick<RollOutProgress, 'orders'>, { revision, batch }: InFlight): string {
+  const goesBack = orders?.undo?.to === revision;
+  return goesBack ? shortened(`undo: ${batchText(batch)}`, summaryBytes) : batchText(batch);
+}
+
 /** Whether it is over, and nothing is left to be written or to be carried out. */
 export function isOver(progress: RollOutProgress): boolean {
   return isEnding(progress) && progress.inFlight.length === 0;
@@ -390,6 +397,11 @@ const endPhases: Readonly<Record<RollOutEnd, string>> = {
   superseded: 'Superseded',
 };
 
+/** What one has done that is through: an undo has taken the update back. */
+export function doneReason({ orders }: Pick<RollOutProgress, 'orders'>): 'RolledOut' | 'RolledBack' {
+  return orders?.undo ? 'RolledBack' : 'RolledOut';
+}
+
 /** All that there is to say, in lines. What has ended waits for nothing, and nothing of it is in flight. */
 export function detailsOf(progress: RollOutProgress, hasEnded = false): string {
   const { facts, orders, log } = progress;
@@ -405,7 +417,7 @@ export function detailsOf(progress: RollOutProgress, hasEnded = false): string {
     ...given.flatMap(([what, order]) => (order ? [`${what} by ${order.by || 'an operator'} at ${order.at}`] : [])),
     ...(orders && isSaying(orders) && orders.skip ? [`skipped: ${orders.skip.join(', ')}`] : []),
     ...(waitingFor ? [waitText(waitingFor)] : []),
-    ...inFlight.slice(0, mostShown).map(({ number, batch }) => `batch ${number} in flight: ${batchText(batch)}`),
+    ...inFlight.slice(0, mostShown).map((one) => `batch ${one.number} in flight: ${inFlightText(progress, one)}`),
     ...(inFlight.length > mostShown ? [`${inFlight.length - mostShown} more batches in flight`] : []),
     ...log,
   ].join('\n\n');
