@@ -1,7 +1,7 @@
 // Operations as Temporal describes them, in a few lines. Only this file knows the format of a history.
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import { isJsonObject } from '../api/base/json.ts';
-import { changedSignal } from '../api/engine/operations.ts';
+import { changedSignal, commandsOf, handOverSignal, isCommandName } from '../api/engine/operations.ts';
 
 /** Queries to Temporal. */
 export interface OperationEngine {
@@ -112,6 +112,7 @@ export interface HistoryEvent {
   readonly activityTaskScheduledEventAttributes?: {
     readonly activityId?: string | null;
     readonly activityType?: { readonly name?: string | null } | null;
+    readonly input?: { readonly payloads?: readonly PayloadLike[] | null } | null;
   } | null;
   readonly activityTaskCompletedEventAttributes?: {
     readonly scheduledEventId?: unknown;
@@ -125,7 +126,9 @@ export interface HistoryEvent {
     readonly identity?: string | null;
     readonly input?: { readonly payloads?: readonly PayloadLike[] | null } | null;
   } | null;
-  readonly workflowExecutionStartedEventAttributes?: object | null;
+  readonly workflowExecutionStartedEventAttributes?: {
+    readonly workflowType?: { readonly name?: string | null } | null;
+  } | null;
   readonly workflowExecutionCompletedEventAttributes?: {
     readonly result?: { readonly payloads?: readonly PayloadLike[] | null } | null;
   } | null;
@@ -157,13 +160,18 @@ interface Time {
 /** The lines about a history for people. */
 export function historyLines(events: readonly HistoryEvent[]): readonly HistoryLine[] {
   const steps = new Map(events.map((event) => [String(event.eventId), event]));
+  const type = events[0]?.workflowExecutionStartedEventAttributes?.workflowType?.name ?? undefined;
   return events.flatMap((event) => {
-    const text = lineOf(event, steps);
+    const text = lineOf(event, steps, type);
     return text === undefined ? [] : [{ at: timeOf(event.eventTime) ?? '', text }];
   });
 }
 
-function lineOf(event: HistoryEvent, steps: ReadonlyMap<string, HistoryEvent>): string | undefined {
+function lineOf(
+  event: HistoryEvent,
+  steps: ReadonlyMap<string, HistoryEvent>,
+  workflowType: string | undefined,
+): string | undefined {
   const { activityTaskCompletedEventAttributes: completed, workflowExecutionSignaledEventAttributes: signal } = event;
   if (event.workflowExecutionStartedEventAttributes) return 'started';
   const { workflowExecutionCompletedEventAttributes: ended } = event;
@@ -179,10 +187,12 @@ function lineOf(event: HistoryEvent, steps: ReadonlyMap<string, HistoryEvent>): 
   if (event.workflowTaskFailedEventAttributes) {
     return `workflow task failed: ${event.workflowTaskFailedEventAttributes.failure?.message ?? ''}`;
   }
-  if (signal && signal.signalName !== changedSignal) return signalText(signal);
+  if (signal && signal.signalName !== changedSignal) return signalText(signal, workflowType);
   if (completed) {
     const scheduled = steps.get(String(completed.scheduledEventId));
     const seconds = secondsBetween(scheduled, event);
+    const refusal = refusalIn(scheduled);
+    if (refusal !== undefined) return refusal;
     const said = saidBy(jsonOf(completed.result?.payloads?.[0]));
     return `${stepName(scheduled)}: done in ${seconds} s${said === undefined ? '' : `, ${said}`}`;
   }
@@ -195,15 +205,24 @@ function lineOf(event: HistoryEvent, steps: ReadonlyMap<string, HistoryEvent>): 
   return cancelled ? `${stepName(steps.get(String(cancelled.scheduledEventId)))}: cancelled` : undefined;
 }
 
-function signalText({
-  signalName,
-  identity,
-  input,
-}: NonNullable<HistoryEvent['workflowExecutionSignaledEventAttributes']>): string {
+function signalText(
+  { signalName, identity, input }: NonNullable<HistoryEvent['workflowExecutionSignaledEventAttributes']>,
+  workflowType: string | undefined,
+): string {
   const payload = jsonOf(input?.payloads?.[0]);
   const { by, target } = isJsonObject(payload) ? payload : {};
   const what = typeof target === 'string' && target !== '' ? `${signalName} ${target}` : signalName;
-  return `${what} by ${(typeof by === 'string' && by) || identity || 'an unnamed sender'}`;
+  const name = signalName ?? '';
+  const isKnown = name === handOverSignal || isCommandName(name, commandsOf(workflowType));
+  const sender = (typeof by === 'string' && by) || identity || 'an unnamed sender';
+  return `${what} by ${sender}${isKnown ? '' : ': refused, as it is no command of this operation'}`;
+}
+
+/** The Event about a command that had no effect says why. */
+function refusalIn(scheduled: HistoryEvent | undefined): string | undefined {
+  const input = jsonOf(scheduled?.activityTaskScheduledEventAttributes?.input?.payloads?.[0]);
+  const { command, by, refused } = isJsonObject(input) ? input : {};
+  return typeof refused === 'string' ? `${command} by ${by} refused: ${refused}` : undefined;
 }
 
 /** The result of a step as a line for people: its own line, or at least its reason. */

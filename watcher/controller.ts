@@ -1,4 +1,5 @@
 import type { NodeHolder } from '../activities/fleet/nodes.ts';
+import type { PodOfFleet } from '../activities/fleet/orders.ts';
 import type { PermitHolder } from '../activities/fleet/permit-holder.ts';
 import type { SwapHolder } from '../activities/fleet/swaps.ts';
 import type { KubeObject, Resource } from '../api/core/meta.ts';
@@ -53,8 +54,13 @@ export interface Controller {
   begin?(term: Term): void;
   /** The workflow types of its operations; missing ones are started again. */
   readonly workflowTypes?: readonly string[];
-  /** Where roll-outs of its kind submit their permits; undefined while this process does not lead. */
-  readonly fleet?: { readonly kind: string; readonly queue: () => PermitHolder | undefined };
+  readonly fleet?: {
+    readonly kind: string;
+    /** Where roll-outs of its kind submit their permits; undefined while this process does not lead. */
+    readonly queue: () => PermitHolder | undefined;
+    /** The pods of an object of its kind, as the caches show them. */
+    readonly pods: (uid: string) => readonly PodOfFleet[];
+  };
   /** Where pull jobs hand in their waves; undefined while this process does not lead. */
   readonly nodes?: () => NodeHolder | undefined;
   /** Where swaps of sidecars hand in their steps; undefined while this process does not lead. */

@@ -82,7 +82,7 @@ export async function passOnCommand(
     const event = unreadableCommandEvent(text, understood);
     await tellEvent(
       { create: create.bind(kube) },
-      { about, component: eventComponent.commands, atMs: Date.now(), type: 'Warning', ...event },
+      { about, component: eventComponent.commands, atMs: Date.now(), ...event },
     );
   }
   return undefined;

@@ -175,7 +175,11 @@ export class Watcher {
 
   /** Where roll-outs of a kind submit their permits; undefined while this watcher does not lead. */
   permitHolder(kind: string): PermitHolder | undefined {
-    return this.#parts.find(({ controller }) => controller.fleet?.kind === kind)?.controller.fleet?.queue();
+    return this.#fleetOf(kind)?.queue();
+  }
+
+  #fleetOf(kind: string): Controller['fleet'] {
+    return this.#parts.find(({ controller }) => controller.fleet?.kind === kind)?.controller.fleet;
   }
 
   /** Where pull jobs hand in their waves; undefined while this watcher does not lead. */
@@ -309,6 +313,7 @@ export class Watcher {
     this.#deps.workFleets({
       ended,
       permitHolder: (kind) => this.permitHolder(kind),
+      podsOf: (kind, uid) => this.#fleetOf(kind)?.pods(uid),
       nodeHolder: () => this.nodeHolder(),
       swapHolder: () => this.swapHolder(),
       kube: fenced(this.#deps.kube, () => term),

@@ -82,7 +82,7 @@ async function workUntil(ended: AbortSignal, work: FleetWork, dependencies: Flee
 
 async function createFleetWorker(
   connection: NativeConnection,
-  { permitHolder, nodeHolder, swapHolder, kube, seen }: FleetWork,
+  { permitHolder, nodeHolder, swapHolder, podsOf, kube, seen }: FleetWork,
   { config, client, log, metrics, resourceOf = fleetResource }: FleetWorkerDependencies,
 ): Promise<Worker> {
   const fleets = { queueOf: permitHolder, attempt: () => currentAttempt(client) };
@@ -91,7 +91,7 @@ async function createFleetWorker(
   const activities: FleetActivities = {
     'fleet.v1.chooseBatch': chooseBatchActivity(fleets),
     'fleet.v1.carryOutBatch': carryOutBatchActivity(fleets),
-    'fleet.v1.recordOrders': recordOrdersActivity({ kube, seen, resourceOf }),
+    'fleet.v1.recordOrders': recordOrdersActivity({ kube, seen, resourceOf, podsOf }),
     'fleet.v1.tellNodes': tellNodesActivity(nodes),
     'fleet.v1.awaitNodes': awaitNodesActivity(nodes),
     'fleet.v1.lookAtSwap': lookAtSwapActivity(swaps),

@@ -2,6 +2,7 @@
 import { CancellationScope, condition, isCancellation } from '@temporalio/workflow';
 import { referenceOf } from '../api/core/familiar-image.ts';
 import type { NodeRef } from '../api/core/refs.ts';
+import type { CommandAnswer } from '../api/engine/operations.ts';
 import type { WaitingFor } from '../api/engine/waiting-for.ts';
 import type { PullOperation } from '../api/node-image/operation.ts';
 import { pullMessage } from '../api/node-image/texts.ts';
@@ -18,9 +19,10 @@ import {
   type PullNews,
   type PullStep,
 } from './plan/images/pull-images.ts';
-import { shortened, summaryBytes } from './plan/text-size.ts';
+import { listed, shortened, summaryBytes } from './plan/text-size.ts';
 import { newPullReports, type PullReports } from './pull-reports.ts';
 import { nodeSilenceMs, pullOnNode } from './shared/activities.ts';
+import type { OperatorCommand } from './shared/operator.ts';
 import { reasonOf } from './shared/refusals.ts';
 import type { Retries } from './shared/until-allowed.ts';
 
@@ -141,6 +143,21 @@ export function failPulls(pulls: NodePulls, message: string, image?: string): vo
 /** Ends the pauses after failed attempts: of one image, or of all. */
 export function endPauses({ runs }: NodePulls, image?: string): void {
   for (const run of runs.values()) if (image === undefined || referenceOf(run.pull.tag) === image) run.hurry = true;
+}
+
+/** What becomes of a command about some of the pulls, or all, for its Event. */
+export function answerAbout(
+  { runs }: NodePulls,
+  { name, target }: Pick<OperatorCommand, 'name' | 'target'>,
+): CommandAnswer {
+  const images = [...runs.values()].map(({ pull }) => referenceOf(pull.tag));
+  if (target !== undefined && images.includes(target)) return {};
+  if (target !== undefined) {
+    const pulled = images.length > 0 ? `it pulls ${listed(images, 200)}` : 'it pulls no image';
+    return { refused: `image "${shortened(target, 150)}" is not pulled on this node now; ${pulled}` };
+  }
+  if (images.length === 0) return name === 'retry' ? {} : { refused: 'no image is pulled on this node now' };
+  return name === 'skip' ? { target: listed(images, 300) } : {};
 }
 
 /** The node was replaced. Nobody polls the old task queue, so each attempt is repeated on the new one. */

@@ -7,6 +7,7 @@ import { pullMessage } from '../api/node-image/texts.ts';
 import { nodeImages } from '../api/node-image/types.ts';
 import {
   abortPulls,
+  answerAbout,
   endPauses,
   failPulls,
   giveTurns,
@@ -20,7 +21,7 @@ import { backOffsOf, type OpenTag, type PullBackOff, pullKey } from './plan/imag
 import { shortened, summaryBytes } from './plan/text-size.ts';
 import { images, look } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
-import { beginOperation, type OperationRun } from './shared/operation.ts';
+import { type Answers, answersOf, beginOperation, newAnswers, type OperationRun } from './shared/operation.ts';
 import { type Operator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { deleted, endAs, type OperationResult, type Outcome, showEnd } from './shared/outcome.ts';
 import { type Fields, listOf, number, object, optional, text } from './shared/shape.ts';
@@ -69,19 +70,21 @@ export async function pullImages(operation: PullOperation, handOver?: unknown): 
   const { nodeImage } = operation;
   const before = handedOver(handOver, pullHandOver);
   const pulls = newNodePulls(operation, before, { retries: () => run.operator.retries() });
+  const answers = newAnswers();
   const looks: Looks = { asksForPause: true, hasLooked: false, early: [], isStale: false, isMoreOpen: false };
 
   const run = beginOperation(
-    { id: pullImagesId(nodeImage.uid), commands: commandNames, before: before.operator },
+    { id: pullImagesId(nodeImage.uid), commands: commandNames, withTarget: ['retry', 'skip'], before: before.operator },
     {
       changed: (payload) => {
         const { node } = parsePullChanged(payload);
         pulls.wantsLook = true;
         if (node !== undefined && node.uid !== pulls.node.uid) moveTo(pulls, node);
       },
-      command: (command) => obeyAtOnce(pulls, looks, command),
+      command: (command) => obeyAtOnce(pulls, looks, answers, command),
       identified: (command, by) => obey(pulls, looks, command, by),
       cancelled: ({ by }) => onceLooked(looks, () => abortPulls(pulls, by)),
+      answerTo: answersOf(answers),
       announce: ({ options, event }) => {
         const about = { kind: nodeImages.kind, namespace: '', ...nodeImage };
         return images.announceSteering.executeWithOptions(options, [{ about, ...event }]);
@@ -102,7 +105,7 @@ export async function pullImages(operation: PullOperation, handOver?: unknown): 
       }
       await condition(() => pulls.wantsLook || isQuiet(pulls) || mayHandOver(pulls, run));
       if (pulls.wantsLook) continue;
-      await run.announced();
+      await run.announced(() => pulls.wantsLook);
       // all other progress is in the cluster, so the next run needs only the same references
       if (mayHandOver(pulls, run) && !isQuiet(pulls) && run.isAnnounced()) {
         return await handOverTo<typeof pullImages>([{ nodeImage, node: pulls.node }, restOf(pulls, run)]);
@@ -247,14 +250,33 @@ function takeIn({ tags, isAll }: SeenTags, pulls: NodePulls, looks: Looks): void
 // --------------------------------------------------------------------------------------------------------- commands
 
 /** Carries out what does not depend on the sender. */
-function obeyAtOnce(pulls: NodePulls, looks: Looks, { name, by, target }: OperatorCommand): void {
-  if (name === 'pause') pulls.pausedBy = by ?? 'an operator';
-  if (name === 'resume') {
-    delete pulls.pausedBy;
-    looks.asksForPause = false;
-    giveTurns(pulls);
+function obeyAtOnce(pulls: NodePulls, looks: Looks, answers: Answers, command: OperatorCommand): void {
+  const { name, by, target } = command;
+  const answer = () => {
+    // what is pulled may stay unknown for long
+    if (target === undefined && !looks.hasLooked) answers.put(command, {});
+    else onceLooked(looks, () => answers.put(command, answerAbout(pulls, command)));
+  };
+  switch (name) {
+    case 'pause':
+      pulls.pausedBy = by ?? 'an operator';
+      answers.put(command, {});
+      break;
+    case 'resume': {
+      const mayBePaused = pulls.pausedBy !== undefined || looks.asksForPause;
+      answers.put(command, mayBePaused ? {} : { refused: 'the pulls of this node are not paused' });
+      delete pulls.pausedBy;
+      looks.asksForPause = false;
+      giveTurns(pulls);
+      break;
+    }
+    case 'retry':
+      answer();
+      onceLooked(looks, () => endPauses(pulls, target));
+      break;
+    default:
+      answer();
   }
-  if (name === 'retry') endPauses(pulls, target);
   void pulls.reports.write();
 }
 

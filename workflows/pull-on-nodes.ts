@@ -1,4 +1,4 @@
-import { CancellationScope, isCancellation, sleep } from '@temporalio/workflow';
+import { CancellationScope, condition, isCancellation, sleep } from '@temporalio/workflow';
 import { commandNames } from '../api/engine/operations.ts';
 import { type FirstWave, type PullJobOperation, pullOnNodesId } from '../api/image-pull-job/operation.ts';
 import { imagePullJobs } from '../api/image-pull-job/types.ts';
@@ -24,7 +24,7 @@ import { newDisplay } from './shared/display.ts';
 import { newGrace } from './shared/grace.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
-import { announce, beginOperation, type OperationRun } from './shared/operation.ts';
+import { type Announcement, announce, beginOperation, type OperationRun } from './shared/operation.ts';
 import { type Operator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { deleted, endAs, type OperationResult, type Outcome, outcomeOf, showEnd } from './shared/outcome.ts';
 import { asRefusal, reasonOf, refusedWait } from './shared/refusals.ts';
@@ -62,7 +62,7 @@ export async function pullOnNodes(operation: PullJobOperation, handOver?: unknow
   };
 
   const run = beginOperation(
-    { id: pullOnNodesId(operation.job.uid), commands: commandNames, before: before.operator },
+    { id: pullOnNodesId(operation.job.uid), commands: commandNames, withTarget: [], before: before.operator },
     {
       changed: () => {
         // a start brings a signal of its own, which is no news beside what it has told
@@ -72,6 +72,8 @@ export async function pullOnNodes(operation: PullJobOperation, handOver?: unknow
       command: () => undefined,
       identified: receive,
       cancelled: (abort) => receive(abort, abort.by),
+      answerTo: () => undefined, // its Event follows when it is written to the job
+      announce: announceOn(operation),
     },
   );
   const { operator } = run;
@@ -96,7 +98,9 @@ export async function pullOnNodes(operation: PullJobOperation, handOver?: unknow
         if (!progress.end)
           display({ details: detailsOf(progress), phase: phaseOf(progress), reason: reasonOfWait(progress) });
         const isOver = grace.isOver(isLast || isHandOver, isLast ? isAnswered(progress) : !progress.inFlight.length);
-        if (isOver && steerer.isIdle() && operator.unidentified() === 0) {
+        const mayEnd = () => steerer.isIdle() && run.isAnnounced();
+        if (isOver && !mayEnd()) await condition(() => !inbox.isEmpty() || mayEnd());
+        if (isOver && inbox.isEmpty()) {
           if (progress.end) {
             const end = endOf(progress.end, run);
             showEnd(end, detailsOf(progress));
@@ -176,7 +180,7 @@ function newSteerer({ job }: PullJobOperation, inbox: Inbox<PullNews>, operator:
 
   async function steer({ command, by }: ReceivedCommand): Promise<void> {
     const { name } = command;
-    await untilAllowed(
+    const answer = await untilAllowed(
       () => images.steerPullJob.executeWithOptions({ summary: name }, [{ job, command: name, by }]),
       operator,
       {
@@ -185,11 +189,14 @@ function newSteerer({ job }: PullJobOperation, inbox: Inbox<PullNews>, operator:
       },
     );
     inbox.put({ kind: 'allowed', step: 'command' });
-    const about = { kind: imagePullJobs.kind, ...job };
-    await announce(command, by, ({ options, event: { target: _, ...event } }) =>
-      images.announceSteering.executeWithOptions(options, [{ about, ...event }]),
-    );
+    await announce(command, by, answer ?? {}, announceOn({ job }));
   }
+}
+
+function announceOn({ job }: PullJobOperation) {
+  const about = { kind: imagePullJobs.kind, ...job };
+  return ({ options, event }: Announcement) =>
+    images.announceSteering.executeWithOptions(options, [{ about, ...event }]);
 }
 
 /** Sees that this is asked, and nothing else. What comes of it is an event. */

@@ -5,6 +5,7 @@ import type { RestartOperation } from '../api/container-recreate-request/operati
 import { crr } from '../api/container-recreate-request/types.ts';
 import type { NodeRef } from '../api/core/refs.ts';
 import { searchAttributes } from '../api/engine/operations.ts';
+import { answerTo } from './plan/recreate/answer.ts';
 import { applyEvent, markStarted, newProgress, type RecreateEvent } from './plan/recreate/events.ts';
 import { allNamed, isMomentary, isOver, momentMs, type Progress } from './plan/recreate/model.ts';
 import { nextActions } from './plan/recreate/next.ts';
@@ -22,7 +23,7 @@ import { newSteps } from './recreate-steps.ts';
 import type { RefreshHandOver } from './refresh-environment.ts';
 import { kube, look } from './shared/activities.ts';
 import type { Inbox } from './shared/inbox.ts';
-import type { OperationRun } from './shared/operation.ts';
+import type { Answers, OperationRun } from './shared/operation.ts';
 import type { Operator } from './shared/operator.ts';
 import { deleted, type Outcome, outcomeOf, showEnd } from './shared/outcome.ts';
 import type { Refused } from './shared/refusals.ts';
@@ -59,20 +60,21 @@ export async function recreateContainers(
   operation: RestartOperation,
   inbox: Inbox<RestartEvent>,
   run: OperationRun,
+  answers: Answers,
 ): Promise<RestartEnd> {
   const { operator } = run;
   const request = await readOpenRequest(operation, operator);
   if (request.kind === 'gone') return deleted(crr.kind);
   if (request.kind === 'finished') return request.end ? outcomeOf(request.end, run.aborted()) : wasFinished;
   const node = request.node ?? operation.node;
-  return await recreate({ operation, request, inbox, operator, node, progress: newProgress(request) }, run);
+  return await recreate({ operation, request, inbox, operator, node, progress: newProgress(request) }, run, answers);
 }
 
 /** A request that another controller has finished has no condition. */
 const wasFinished: Outcome = { kind: 'Completed', reason: 'Finished', message: 'The request was finished already' };
 
 /** Carries out the request, until it is done or the run hands over. */
-async function recreate(recreation: Recreation, run: OperationRun): Promise<RestartEnd> {
+async function recreate(recreation: Recreation, run: OperationRun, answers: Answers): Promise<RestartEnd> {
   const { inbox, operator } = recreation;
   const report = newStatusReport(recreation, run);
   const steps = newSteps(recreation, requestWatch(recreation, report));
@@ -86,13 +88,14 @@ async function recreate(recreation: Recreation, run: OperationRun): Promise<Rest
     if (isOver(recreation.progress)) break;
 
     if (operator.isHandOverDue() && canBeHandedOver(recreation.progress)) {
-      await Promise.all([report.flushed(), run.announced()]);
-      if (inbox.isEmpty() && operator.unidentified() === 0) {
+      await Promise.all([report.flushed(), run.announced(() => !inbox.isEmpty())]);
+      if (inbox.isEmpty() && operator.unidentified() === 0 && run.isAnnounced()) {
         steps.endWaits();
         return { kind: 'handOver' };
       }
     }
     for (const event of await inbox.take()) {
+      if (event.kind === 'command') answers.put(event.command, answerTo(recreation.progress, event.command));
       if (event.kind === 'changed') void steps.lookAgain();
       else recreation.progress = applyEvent(recreation.progress, event);
     }

@@ -3,6 +3,7 @@ import type { EnvironmentLook } from '../activities/kube/environment.ts';
 import type { RefreshOperation } from '../api/container-recreate-request/operation.ts';
 import { refusalWait } from '../api/core/failure.ts';
 import {
+  answerToRefresh,
   applyRefreshEvent,
   newRefresh,
   nextRefresh,
@@ -16,7 +17,7 @@ import type { RestartEnd, RestartEvent } from './recreate-containers.ts';
 import { look, onNode } from './shared/activities.ts';
 import { type Displayed, newDisplay } from './shared/display.ts';
 import type { Inbox } from './shared/inbox.ts';
-import type { OperationRun } from './shared/operation.ts';
+import type { Answers, OperationRun } from './shared/operation.ts';
 import type { Operator } from './shared/operator.ts';
 import type { Outcome } from './shared/outcome.ts';
 import { reasonOf } from './shared/refusals.ts';
@@ -36,17 +37,19 @@ export const refreshHandOver = object<RefreshHandOver>({ pausedBy: optional(text
 export async function refreshEnvironment(
   operation: RefreshOperation,
   inbox: Inbox<RestartEvent>,
-  run: OperationRun,
+  run: OperationRun & { readonly answers: Answers },
   before?: RefreshHandOver,
 ): Promise<RestartEnd> {
-  const { operator } = run;
+  const { operator, answers } = run;
   let progress: RefreshProgress = { ...newRefresh(operation.pod.name), ...before };
   const display = newDisplay();
 
   for (;;) {
     const seen = await lookAtEnvironment(operation, operator);
     for (const event of inbox.isEmpty() ? [] : await inbox.take()) {
-      if (event.kind === 'command') progress = applyRefreshEvent(progress, event);
+      if (event.kind !== 'command') continue;
+      answers.put(event.command, answerToRefresh(progress, event.command, seen));
+      progress = applyRefreshEvent(progress, event);
     }
     const decision = nextRefresh(progress, seen);
     if (decision.kind !== 'done') display(displayed(decision));
@@ -76,7 +79,7 @@ export async function refreshEnvironment(
 
   /** An unread event, or a command without a known sender, would be lost to the next run. */
   function mayHandOver(): boolean {
-    return operator.isHandOverDue() && inbox.isEmpty() && operator.unidentified() === 0;
+    return operator.isHandOverDue() && inbox.isEmpty() && operator.unidentified() === 0 && run.isAnnounced();
   }
 
   /** Waits for an event, or until a hand-over is possible; false when no event arrived in time. */

@@ -1,6 +1,8 @@
+import { patched } from '@temporalio/workflow';
 import {
   isSameWork,
   parseRestartChanged,
+  type RefreshOperation,
   type RestartWork,
   restartContainersId,
 } from '../api/container-recreate-request/operation.ts';
@@ -11,7 +13,7 @@ import { kube } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { newInbox } from './shared/inbox.ts';
 import { startNextRun } from './shared/next-run.ts';
-import { type Announcement, beginOperation } from './shared/operation.ts';
+import { type Announcement, answersOf, beginOperation, newAnswers } from './shared/operation.ts';
 import { type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { endAs, type OperationResult, showEnd } from './shared/outcome.ts';
 import type { Fields } from './shared/shape.ts';
@@ -37,6 +39,7 @@ export async function restartContainers(
 ): Promise<OperationResult> {
   const before = handedOver(handOver, restartHandOver);
   const inbox = newInbox<RestartEvent>();
+  const answers = newAnswers();
   let next = queued;
   let hasBegun = false;
 
@@ -44,6 +47,7 @@ export async function restartContainers(
     {
       id: restartContainersId(operation.pod.uid),
       commands: commandNames,
+      withTarget: ['retry', 'skip'],
       // a command may come when the run that it is meant for has not begun yet
       request: 'request' in operation ? operation.request.uid : '',
       before: before.operator,
@@ -58,7 +62,8 @@ export async function restartContainers(
       command: (command) => inbox.put({ kind: 'command', command }),
       identified: ({ id }, by) => inbox.put({ kind: 'commandIdentified', id, by }),
       cancelled: (abort) => inbox.put({ kind: 'command', command: abort }),
-      ...('request' in operation && { announce: announceOn(operation.request) }),
+      answerTo: answersOf(answers),
+      announce: 'request' in operation ? announceOn(operation.request) : announceRefresh(operation),
     },
   );
 
@@ -66,14 +71,15 @@ export async function restartContainers(
     hasBegun = true;
     const end =
       'request' in operation
-        ? await recreateContainers(operation, inbox, run)
-        : await refreshEnvironment(operation, inbox, run, before.refresh);
+        ? await recreateContainers(operation, inbox, run, answers)
+        : await refreshEnvironment(operation, inbox, { ...run, answers }, before.refresh);
     if (end.kind === 'handOver') {
       // the run has waited for all events already: a later signal would be lost to the next run. All other progress is
       // in the cluster, so the next run needs only the same references.
       const rest = { operator: run.operator.handOver(), ...(end.refresh && { refresh: end.refresh }) };
       return await handOverTo<typeof restartContainers>([operation, next, rest]);
     }
+    answers.close('what it was about has ended');
     await run.announced();
     await startNextRun(
       run,
@@ -96,4 +102,12 @@ function nextWork(current: RestartWork, next: RestartWork | undefined, payload: 
 function announceOn(request: Extract<RestartWork, { request: unknown }>['request']) {
   return ({ options, event }: Announcement) =>
     kube.announceCommand.executeWithOptions(options, [{ request, ...event }]);
+}
+
+/** Runs of earlier releases emit none for a refresh. */
+function announceRefresh({ pod }: RefreshOperation) {
+  return async ({ options, event }: Announcement) => {
+    if (patched('refreshEvents'))
+      await kube.announceOnPod.executeWithOptions(options, [{ pod, of: 'refresh', ...event }]);
+  };
 }

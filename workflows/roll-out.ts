@@ -1,8 +1,9 @@
-import { CancellationScope, condition, isCancellation, sleep } from '@temporalio/workflow';
+import { CancellationScope, condition, isCancellation, patched, sleep } from '@temporalio/workflow';
 import { type CommandName, rollOutCommandNames } from '../api/engine/operations.ts';
 import { parseRollOutChanged, type RollOutOperation, rollOutId } from '../api/fleet/operation.ts';
 import { type RollOutOrders, readOrders } from '../api/fleet/roll-out-orders.ts';
 import {
+  afterCommand,
   begun,
   choiceText,
   detailsOf,
@@ -14,11 +15,11 @@ import {
   phaseOf,
   type RollOutNews,
   type RollOutProgress,
-  refusalOf,
   unrecordedOrders,
   type WantedChoice,
   wantedChoice,
 } from './plan/fleet/roll-out.ts';
+import { answerToSkip, type CheckedSkips, type OrdersAfter } from './plan/fleet/roll-out-orders.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';
 import { fitting, shortened, summaryBytes } from './plan/text-size.ts';
 import { fleet, fleetWrites, kube, permitLife } from './shared/activities.ts';
@@ -26,7 +27,7 @@ import { type Displayed, newDisplay } from './shared/display.ts';
 import { newGrace } from './shared/grace.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
-import { type Announcement, beginOperation } from './shared/operation.ts';
+import { type Announcement, type Answers, beginOperation, newAnswers } from './shared/operation.ts';
 import { type Operator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { deleted, endAs, type OperationResult, type Outcome, showEnd } from './shared/outcome.ts';
 import { asRefusal, reasonOf, refusedWait, type StepFailure } from './shared/refusals.ts';
@@ -55,13 +56,18 @@ const rollOutHandOver: Fields<RollOutHandOver> = {
 export async function rollOut(operation: RollOutOperation, handOver?: unknown): Promise<OperationResult> {
   const before = handedOver(handOver, rollOutHandOver);
   const inbox = newInbox<RollOutNews>();
-  /** What has become of each command: undefined when it was obeyed, else why not. */
-  const answers = new Map<number, string | undefined>();
+  const answers = newAnswers();
+  const skips = newSkips(answers);
   const givenAt = new Map<number, string>();
   let isCancelled = false;
 
   const run = beginOperation(
-    { id: rollOutId(operation.target.uid), commands: rollOutCommandNames, before: before.operator },
+    {
+      id: rollOutId(operation.target.uid),
+      commands: rollOutCommandNames,
+      withTarget: ['retry', 'skip'],
+      before: before.operator,
+    },
     {
       changed: (payload) => inbox.put({ kind: 'changed', change: parseRollOutChanged(payload) }),
       command: receive,
@@ -71,10 +77,8 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
         isCancelled = true; // it stops like after the command of the same sense, and ends besides
         receive(abort);
       },
-      announce: async (announcement) => {
-        await condition(() => answers.has(announcement.id));
-        await announceCommand(operation, announcement, answers.get(announcement.id));
-      },
+      answerTo: answers.of,
+      announce: async (announcement) => await announceCommand(operation, announcement),
     },
   );
   const { operator } = run;
@@ -83,7 +87,7 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
   return await run.carryOut(async () => {
     const choose = chooser(operation, inbox, before.refusals);
     const carryOut = carrier(operation, inbox);
-    const record = recorder(operation, inbox, operator);
+    const record = recorder(operation, { inbox, operator, skips });
     const display = newDisplay();
     const grace = newGrace('wait for the batches in flight', () => inbox.put({ kind: 'graceOver' }));
     for (;;) {
@@ -101,8 +105,8 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
         const mayEnd = grace.isOver(isLast || isHandOver, isDone);
         if ((isLast || isHandOver) && mayEnd) {
           // a run that has ended receives nothing: what comes until then is read first
-          await run.announced();
-          if (inbox.isEmpty() && operator.unidentified() === 0) {
+          await run.announced(() => !inbox.isEmpty());
+          if (inbox.isEmpty()) {
             if (isLast) {
               const end = endOf(progress, operation.kind);
               showEnd(end, detailsOf(progress, true));
@@ -113,8 +117,9 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
         }
       }
       for (const news of await inbox.take()) {
-        if (news.kind === 'command') answers.set(news.id, refusalOf(progress, news.command));
+        const after = news.kind === 'command' ? afterCommand(progress, news.command) : undefined;
         progress = heard(progress, news);
+        if (news.kind === 'command' && after) skips.answer(news, after);
       }
     }
   });
@@ -214,8 +219,48 @@ function chooser({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>, 
   }
 }
 
+/** Commands that skip pods, until the leading watcher has said which of these the object has. */
+interface Skips {
+  /** Answers a command at once, unless it skips pods. */
+  readonly answer: (command: { readonly id: number }, after: OrdersAfter) => void;
+  /** The names to be checked. */
+  readonly names: () => readonly string[];
+  /** Orders of this version stand in the object. */
+  readonly checked: (version: number, checked: CheckedSkips | undefined) => void;
+  readonly close: (refused: string) => void;
+}
+
+function newSkips(answers: Answers): Skips {
+  let open: readonly { readonly id: number; readonly version: number; readonly names: readonly string[] }[] = [];
+
+  return {
+    answer({ id }, after) {
+      if ('refused' in after) answers.put({ id }, after);
+      // runs of earlier releases have emitted the Event at once
+      else if (after.skips === undefined || !patched('checkedSkips')) answers.put({ id }, after.answer);
+      else open = [...open, { id, version: after.orders.version, names: after.skips }];
+    },
+    names: () => [...new Set(open.flatMap(({ names }) => names))],
+    checked(version, checked) {
+      for (const skip of open) if (skip.version <= version) answers.put(skip, answerToSkip(skip.names, checked));
+      open = open.filter((skip) => skip.version > version);
+    },
+    close(refused) {
+      for (const skip of open) answers.put(skip, { refused });
+      open = [];
+    },
+  };
+}
+
 /** Writes orders into the object, one after the other; those that are overtaken are skipped. */
-function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>, operator: Operator) {
+function recorder(
+  { kind, target }: RollOutOperation,
+  {
+    inbox,
+    operator,
+    skips,
+  }: { readonly inbox: Inbox<RollOutNews>; readonly operator: Operator; readonly skips: Skips },
+) {
   let wanted: RollOutOrders | undefined;
   let isWriting = false;
 
@@ -227,6 +272,7 @@ function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>,
       const outcome = await writeOnce(orders);
       if (outcome.kind === 'gone') {
         inbox.put({ kind: 'changed', change: { withdrawn: true } });
+        skips.close(`the ${kind} is gone`);
         break;
       }
       if (outcome.kind === 'refused') {
@@ -239,8 +285,12 @@ function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>,
       }
       refusals = 0;
       if (wanted === orders) wanted = undefined;
-      if (outcome.newer) inbox.put({ kind: 'overtaken', orders: outcome.newer });
-      else inbox.put({ kind: 'recorded', version: orders.version });
+      const { newer, checked } = outcome;
+      if (newer) inbox.put({ kind: 'overtaken', orders: newer });
+      else {
+        inbox.put({ kind: 'recorded', version: orders.version, ...(checked && { unknown: checked.unknown }) });
+        skips.checked(orders.version, checked);
+      }
     }
     isWriting = false;
   }
@@ -250,10 +300,12 @@ function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>,
       const summary = `write the orders of operators into ${target.name}`;
       const answer = await fleetWrites['fleet.v1.recordOrders'].executeWithOptions(
         { summary: shortened(summary, summaryBytes) },
-        [{ kind, target, orders }],
+        [{ kind, target, orders, check: skips.names() }],
       );
       const newer = readOrders(answer?.newer);
-      return { kind: 'done', ...(newer && { newer }) };
+      const checked = answer?.checked;
+      const isKnown = checked !== undefined && checkedSkips(checked, 'checked') === undefined;
+      return { kind: 'done', ...(newer && { newer }), ...(isKnown && { checked }) };
     } catch (error) {
       const why = reasonOf(error);
       return why.kind === 'superseded' ? { kind: 'gone' } : { kind: 'refused', why };
@@ -268,7 +320,7 @@ function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>,
 
 type WriteOutcome =
   /** `newer`: what stands in the object instead. */
-  | { readonly kind: 'done'; readonly newer?: RollOutOrders }
+  | { readonly kind: 'done'; readonly newer?: RollOutOrders; readonly checked?: CheckedSkips }
   | { readonly kind: 'gone' }
   | { readonly kind: 'refused'; readonly why: StepFailure };
 
@@ -277,14 +329,20 @@ function displayed(progress: RollOutProgress): Displayed {
   return { details: detailsOf(progress), phase: phaseOf(progress), reason: progress.waitingFor?.reason ?? '' };
 }
 
-/** Says in an Event who gave the command, and why it had no effect when it had none. */
+const checkedSkips = object<CheckedSkips>({
+  unknown: listOf(text),
+  unavailable: listOf(text),
+  pods: listOf(text),
+  count: number,
+});
+
+/** Says in an Event who gave the command, and what has become of it. */
 async function announceCommand(
   { kind, target }: RollOutOperation,
   { options, event: { target: pod, ...event } }: Announcement,
-  refused: string | undefined,
 ): Promise<void> {
-  const more = { ...(pod !== undefined && { pod }), ...(refused !== undefined && { refused }) };
-  await kube.announceRollOutCommand.executeWithOptions(options, [{ kind, target, ...event, ...more }]);
+  const about = { kind, target, ...event, ...(pod !== undefined && { pod }) };
+  await kube.announceRollOutCommand.executeWithOptions(options, [about]);
 }
 
 /** The next run begins with what this one knows, and waits for the batches in flight before it asks which pods go next. */

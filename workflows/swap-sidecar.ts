@@ -2,6 +2,7 @@ import { CancellationScope, condition } from '@temporalio/workflow';
 import { commandNames } from '../api/engine/operations.ts';
 import { isSameSwap, parseSwapChanged, type SwapOperation, swapSidecarId } from '../api/sidecar-set/swap.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';
+import { answerToSwap } from './plan/sidecar-swap/answer.ts';
 import {
   afterNews,
   backOffUntilMs,
@@ -23,7 +24,7 @@ import { newDisplay } from './shared/display.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
 import { startNextRun } from './shared/next-run.ts';
-import { beginOperation, type OperationRun } from './shared/operation.ts';
+import { type Answers, answersOf, beginOperation, newAnswers, type OperationRun } from './shared/operation.ts';
 import { type Operator, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { endAs, type OperationResult, type Outcome, showEnd } from './shared/outcome.ts';
 import { asRefusal, reasonOf, refusedWait } from './shared/refusals.ts';
@@ -60,11 +61,18 @@ export async function swapSidecar(
   const { pod, set } = operation;
   const before = handedOver(handOver, swapHandOver);
   const inbox = newInbox<SwapNews>();
+  const answers = newAnswers();
   let next = queued;
 
   const run = beginOperation(
     // a command for another SidecarSet is kept for its run
-    { id: swapSidecarId(pod.uid), commands: commandNames, request: set.uid, before: before.operator },
+    {
+      id: swapSidecarId(pod.uid),
+      commands: commandNames,
+      withTarget: [],
+      request: set.uid,
+      before: before.operator,
+    },
     {
       changed: (payload) => {
         const { operation: told } = parseSwapChanged(payload);
@@ -72,19 +80,21 @@ export async function swapSidecar(
         if (isOther && told.pod.uid === pod.uid) next = told;
         if (!isOther) inbox.put({ kind: 'changed' });
       },
-      command: ({ name }) => inbox.put({ kind: 'command', name }),
+      command: ({ id, name }) => inbox.put({ kind: 'command', id, name }),
       identified: () => undefined,
-      cancelled: ({ name }) => inbox.put({ kind: 'command', name }),
+      cancelled: ({ id, name }) => inbox.put({ kind: 'command', id, name }),
+      answerTo: answersOf(answers),
       announce: ({ options, event }) => kube.announceOnPod.executeWithOptions(options, [{ pod, of: 'swap', ...event }]),
     },
   );
 
   return await run.carryOut(async () => {
-    const { end, ...kept } = await untilEnded(operation, inbox, run, begunSwap(pod.name, before.kept));
-    await run.announced();
+    const { end, ...kept } = await untilEnded(operation, inbox, { ...run, answers }, begunSwap(pod.name, before.kept));
     if (end === undefined) {
       return await handOverTo<typeof swapSidecar>([operation, next, { operator: run.operator.handOver(), kept }]);
     }
+    answers.close('the swap has ended');
+    await run.announced();
     await startNextRun(
       run,
       () => next,
@@ -102,7 +112,7 @@ type Left = KeptProgress & { readonly end?: SwapEnd };
 async function untilEnded(
   operation: SwapOperation,
   inbox: Inbox<SwapNews>,
-  { operator }: OperationRun,
+  { operator, isAnnounced, answers }: OperationRun & { readonly answers: Answers },
   initial: SwapProgress,
 ): Promise<Left> {
   const look = newLooker(operation, inbox, operator);
@@ -129,12 +139,16 @@ async function untilEnded(
         display({ details: swapDetailsOf(operation, progress), phase: swapPhaseOf(progress), reason });
       }
       if (isOver) {
-        await condition(() => operator.unidentified() === 0 && !asker.isWriting());
+        const isReady = () => operator.unidentified() === 0 && !asker.isWriting();
+        await condition(() => isReady() && (progress.end !== undefined || isAnnounced() || !inbox.isEmpty()));
         // what came meanwhile would be lost to the next run
         if (inbox.isEmpty()) return leftOf(progress);
       }
     }
-    for (const news of await inbox.take()) progress = afterNews(progress, news);
+    for (const news of await inbox.take()) {
+      if (news.kind === 'command') answers.put({ id: news.id ?? 0 }, answerToSwap(progress, news.name));
+      progress = afterNews(progress, news);
+    }
   }
 }
 

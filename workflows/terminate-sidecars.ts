@@ -13,6 +13,7 @@ import { type Wait, waitFor } from './plan/decision.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';
 import type { SidecarDecision, SidecarStep } from './plan/terminate-sidecars.ts';
 import {
+  answerToTermination,
   applyTerminationEvent,
   lookAgainPauseMs,
   newTermination,
@@ -26,7 +27,7 @@ import { shortened } from './plan/text-size.ts';
 import { waitingOnBlockersSince } from './plan/waiting-since.ts';
 import { kube, look } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
-import { beginOperation, type OperationRun } from './shared/operation.ts';
+import { type Answers, answersOf, beginOperation, newAnswers, type OperationRun } from './shared/operation.ts';
 import { type Operator, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { endAs, type OperationResult, type Outcome, showEnd } from './shared/outcome.ts';
 import { reasonOf, type StepFailure } from './shared/refusals.ts';
@@ -48,20 +49,27 @@ export async function terminateSidecars(operation: SidecarOperation, handOver?: 
   const { pod } = operation;
   const before = handedOver(handOver, sidecarHandOver);
   const memory = newMemory(newTermination(before));
+  const answers = newAnswers();
 
   const run = beginOperation(
-    { id: terminateSidecarsId(pod.uid), commands: commandNames, before: before.operator },
+    { id: terminateSidecarsId(pod.uid), commands: commandNames, withTarget: ['skip'], before: before.operator },
     {
       changed: () => memory.apply({ kind: 'changed' }),
-      command: ({ name, target }) => memory.apply({ kind: 'command', name, target }),
+      command: ({ id, name, target }) => {
+        // what is skipped depends on the next look
+        if (name !== 'skip') answers.put({ id }, answerToTermination(memory.progress(), name));
+        memory.apply({ kind: 'command', id, name, target });
+      },
       identified: ({ name }, by) => memory.apply({ kind: 'commandIdentified', name, by }),
       cancelled: ({ by }) => memory.apply({ kind: 'cancelled', by }),
+      answerTo: answersOf(answers),
       announce: ({ options, event }) => kube.announceOnPod.executeWithOptions(options, [{ pod, ...event }]),
     },
   );
 
   return await run.carryOut(async () => {
-    const end = await untilEnded({ pod, memory, run, operator: run.operator });
+    const end = await untilEnded({ pod, memory, answers, run, operator: run.operator });
+    if (end !== 'historyFull') answers.close('the sidecars of the pod have ended, or are left as they are');
     await run.announced();
     if (end !== 'historyFull') return endAs(end);
     const { failures, refusals } = memory.progress();
@@ -97,6 +105,7 @@ function newMemory(initial: TerminationProgress): Memory {
 interface Termination {
   readonly pod: SidecarOperation['pod'];
   readonly memory: Memory;
+  readonly answers: Answers;
   readonly run: OperationRun;
   readonly operator: Operator;
 }
@@ -105,6 +114,7 @@ interface Termination {
 interface OpenLook {
   readonly decision: Exclude<SidecarDecision, { kind: 'done' }>;
   readonly status: TerminationStatus;
+  readonly sidecars?: readonly string[] | undefined;
   readonly received: number;
 }
 
@@ -112,7 +122,7 @@ async function untilEnded(termination: Termination): Promise<Outcome | 'historyF
   const { pod, memory, operator } = termination;
   for (;;) {
     const { received } = memory.progress();
-    const { decision, status } = await lookAt(pod, operator);
+    const { decision, status, sidecars } = await lookAt(pod, operator);
     memory.apply({ kind: 'looked', status });
     if (decision.kind === 'done') {
       if (memory.progress().received !== received) continue; // a change during the look may be newer than what it saw
@@ -122,8 +132,8 @@ async function untilEnded(termination: Termination): Promise<Outcome | 'historyF
       return end;
     }
 
-    const seen = { decision, status, received };
-    const order = nextOrder(memory.progress(), decision, status);
+    const seen = { decision, status, sidecars, received };
+    const order = nextOrder(memory.progress(), decision, status, sidecars);
     if (order) {
       const end = await obey(order, termination, seen);
       if (end) return end;
@@ -140,12 +150,15 @@ async function obey(
   termination: Termination,
   { status, received }: OpenLook,
 ): Promise<Outcome | 'historyFull' | undefined> {
-  const { pod, memory, operator } = termination;
+  const { pod, memory, answers, operator } = termination;
   switch (order.kind) {
-    case 'skip':
+    case 'skip': {
       memory.apply({ kind: 'skipsReported' });
-      await report(pod, operator, status, { ...status, skipped: order.skipped });
+      for (const { id, answer } of order.answers) answers.put({ id }, answer);
+      const skipped = order.skipped.length > 0 ? order.skipped : undefined;
+      await report(pod, operator, status, { ...status, skipped });
       return undefined;
+    }
     case 'abort': {
       await condition(() => memory.progress().abortedBy !== '');
       const { abortedBy = '' } = memory.progress();
@@ -175,9 +188,10 @@ function aborted(by: string, { pod, run }: Pick<Termination, 'pod' | 'run'>): Ou
 /** Whether the run is to hand over, and no event is left that would be lost to the next run. */
 async function mayHandOver({ memory, run, operator }: Termination, received: number): Promise<boolean> {
   if (!operator.isHandOverDue()) return false;
+  const isReceived = () => memory.progress().received !== received;
   await condition(() => operator.unidentified() === 0);
-  await run.announced();
-  return memory.progress().received === received && operator.unidentified() === 0;
+  await run.announced(isReceived);
+  return !isReceived() && operator.unidentified() === 0;
 }
 
 /** Waits, or does the step that is due. */

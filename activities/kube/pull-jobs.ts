@@ -5,8 +5,8 @@ import { longestReference } from '../../api/core/image-reference.ts';
 import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
 import { eventComponent } from '../../api/core/well-known.ts';
 import type { CommandName } from '../../api/engine/operations.ts';
-import { pullJobCondition } from '../../api/image-pull-job/texts.ts';
-import { type ImagePullJob, imagePullJobs, isFinished } from '../../api/image-pull-job/types.ts';
+import { endedPullJob, pullJobCondition } from '../../api/image-pull-job/texts.ts';
+import { type ImagePullJob, imagePullJobs, isFinished, steeringOf } from '../../api/image-pull-job/types.ts';
 import { nodeImages } from '../../api/node-image/types.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { isGone, toFailure } from '../../kube/failures.ts';
@@ -21,8 +21,12 @@ import { type ReceivedCommand, tellOfCommand } from './operator-events.ts';
 export interface PullJobActivities {
   /** Whether a job is still in progress, or how it has ended. */
   lookAtPullJob(job: ObjectRef): Promise<PullJobLook>;
-  /** Writes an operator's command into the conditions, for the watcher to process. A completed job is not changed. */
-  steerPullJob(input: { readonly job: ObjectRef; readonly command: CommandName; readonly by: string }): Promise<void>;
+  /** Writes an operator's command into the conditions, for the watcher to process; or answers why it has no effect. */
+  steerPullJob(input: {
+    readonly job: ObjectRef;
+    readonly command: CommandName;
+    readonly by: string;
+  }): Promise<{ readonly refused: string } | undefined>;
   /** Writes an Event about a job, or a NodeImage, that names who sent the command. One Event per key. */
   announceSteering(
     input: ReceivedCommand & { readonly about: ObjectRef & { readonly kind: 'ImagePullJob' | 'NodeImage' } },
@@ -57,18 +61,20 @@ export function pullJobActivities({
 
     async steerPullJob({ job, command, by }) {
       try {
-        await despiteConflicts(async () => {
+        return await despiteConflicts(async () => {
           const live = await find(job);
-          if (live === undefined || isFinished(live)) return;
+          const refused = live === undefined ? 'the job is gone' : refusalOf(live, command);
+          if (live === undefined || refused !== undefined) return { refused: refused ?? '' };
           const before = live.status?.conditions ?? [];
           const conditions = steered(before, command, by, timestamp(now().getTime()));
-          if (sameJson(before, conditions)) return;
+          if (sameJson(before, conditions)) return undefined;
           const { uid, resourceVersion } = live.metadata;
           const body = { metadata: { uid, resourceVersion }, status: { conditions } };
           await kube.patch(imagePullJobs, job, 'merge', body, { subresource: 'status' });
+          return undefined;
         });
       } catch (error) {
-        if (isGone(error)) return;
+        if (isGone(error)) return { refused: 'the job is gone' };
         throw toFailure(error, `Cannot ${command} ImagePullJob "${qualifiedName(job)}"`);
       }
     },
@@ -100,6 +106,14 @@ const steering: Readonly<Partial<Record<CommandName, Steering>>> = {
   retry: { type: pullJobCondition.retrying, status: 'True', reason: 'Retried' },
   abort: { type: pullJobCondition.aborted, status: 'True', reason: 'Aborted' },
 };
+
+function refusalOf(job: ImagePullJob, command: CommandName): string | undefined {
+  if (isFinished(job)) return endedPullJob(job);
+  if (steering[command] === undefined) {
+    return `nodes of a job do not wait for each other; it must be one of ${Object.keys(steering).join(', ')}`;
+  }
+  return command === 'resume' && !steeringOf(job).paused ? 'the job is not paused' : undefined;
+}
 
 /** The conditions after a command. */
 function steered(before: Conditions, command: CommandName, by: string, at: string): Conditions {

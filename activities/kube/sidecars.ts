@@ -1,3 +1,4 @@
+import { jsonBytes } from '../../api/base/json-bytes.ts';
 import { timestamp } from '../../api/base/time.ts';
 import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
 import type { EventText } from '../../api/core/event.ts';
@@ -40,6 +41,8 @@ const mostBytes = { names: 900, wait: 800, by: 300 } as const;
 export interface SidecarLook {
   readonly decision: SidecarDecision;
   readonly status: TerminationStatus;
+  /** The names of all sidecars of the pod, ended ones included. Absent: the pod is gone, or has too many to name. */
+  readonly sidecars?: readonly string[] | undefined;
 }
 
 /** The cluster worker's activities that terminate the sidecars of one pod. */
@@ -54,7 +57,7 @@ export interface SidecarActivities {
    * Writes an Event about the pod that names who sent the command. One Event per key. `of`: the operation; absent: the
    * termination of its sidecars.
    */
-  announceOnPod(input: ReceivedCommand & { readonly pod: PodRef; readonly of?: 'swap' }): Promise<void>;
+  announceOnPod(input: ReceivedCommand & { readonly pod: PodRef; readonly of?: 'swap' | 'refresh' }): Promise<void>;
 }
 
 /** Dependencies of these activities. */
@@ -70,8 +73,10 @@ export function sidecarActivities(means: SidecarMeans): SidecarActivities {
     endSidecars: ({ pod, step }) => endSidecars(pod, step, means),
     reportSidecars: ({ pod, status }) => reportSidecars(pod, status, means),
     async announceOnPod({ pod: ref, of, ...heard }) {
-      const by = { component: of === 'swap' ? eventComponent.sidecarSet : component, atMs: means.now().getTime() };
-      await tellOfCommand(means.kube, { resource: kubeResource.pods, ref }, heard, by);
+      const by =
+        of === undefined ? component : { swap: eventComponent.sidecarSet, refresh: eventComponent.recreate }[of];
+      const shown = { component: by, atMs: means.now().getTime() };
+      await tellOfCommand(means.kube, { resource: kubeResource.pods, ref }, heard, shown);
     },
   };
 }
@@ -79,9 +84,11 @@ export function sidecarActivities(means: SidecarMeans): SidecarActivities {
 async function lookAtSidecars(pod: PodRef, means: SidecarMeans): Promise<SidecarLook> {
   try {
     const world = await worldOf(pod, means);
+    const names = world.pod && sidecarsOf(world.pod).map(({ name }) => name);
     return {
       decision: cut(nextTermination(world)),
       status: world.pod ? cutStatus(terminationStatusOf(world.pod)) : {},
+      ...(names && jsonBytes(names) <= mostBytes.names && { sidecars: names }),
     };
   } catch (error) {
     throw toFailure(error, `Cannot read the sidecars of pod "${qualifiedName(pod)}"`);

@@ -1,8 +1,9 @@
 // The reasons and messages of requests.
 
-import { type Condition, endCondition } from '../core/conditions.ts';
+import { type Condition, endCondition, endIn } from '../core/conditions.ts';
 import type { EventText } from '../core/event.ts';
 import { type WaitFacts, waitOf } from '../core/wait-of.ts';
+import { endedBefore } from '../engine/operations.ts';
 
 /** The conditions of a request; `Complete` and `Failed` exclude each other. */
 export const recreateCondition = { ...endCondition, preRecreateGrace: 'PreRecreateGrace' } as const;
@@ -91,4 +92,12 @@ export function failedPreStopEvent(container: string, containerId: string, error
     reason: 'FailedPreStopHook',
     message: containerId === '' ? error : error.replaceAll(containerId, container),
   };
+}
+
+/** Why a command about a request that has ended is refused. */
+export function endedRequest({ status }: { readonly status?: { readonly conditions?: readonly Condition[] } }): string {
+  return endedBefore('request', {
+    end: endIn(status?.conditions),
+    instead: 'create another request to recreate containers again',
+  });
 }

@@ -1,3 +1,6 @@
+import type { ObjectEnd } from '../core/conditions.ts';
+import { type EventText, normal, warning } from '../core/event.ts';
+
 /**
  * Task queues. A node's queue contains the UID of the Node, so a recreated node never gets tasks of its predecessor.
  */
@@ -40,33 +43,62 @@ export interface CommandPayload {
   readonly request?: string;
 }
 
-/** The Event about a command: `Paused by alice`, `Skipped app by alice`. */
-export function commandEvent(
-  name: CommandName,
-  by: string,
-  target?: string,
-): { readonly reason: string; readonly message: string } {
-  const reason = commandReasons[name];
-  return { reason, message: `${reason}${target === undefined ? '' : ` ${target}`} by ${by}` };
+/** What has become of a command. */
+export interface CommandAnswer {
+  /** Why it had no effect. Absent: it had. */
+  readonly refused?: string | undefined;
+  /** What it was about. Absent: the whole operation. */
+  readonly target?: string | undefined;
+  /** What the sender has to know of its effect. */
+  readonly note?: string | undefined;
+  /** The note is a warning. */
+  readonly isWarning?: boolean | undefined;
 }
 
-/** The Event about a command that had no effect. */
-export function refusedCommandEvent(
-  name: CommandName,
+/**
+ * The Event about a command: `Paused by alice`, `Skipped app by alice`, `Undone to revision web-1 by alice`. One that had
+ * no effect says why.
+ */
+export function commandEvent(
+  name: string,
   by: string,
-  why: string,
-): { readonly reason: string; readonly message: string } {
-  return { reason: 'CommandRefused', message: `Command ${name} by ${by} has no effect: ${why}` };
+  { refused, target, note, isWarning = false }: CommandAnswer = {},
+): EventText {
+  if (refused !== undefined) return warning('CommandRefused', `Command ${name} by ${by} has no effect: ${refused}`);
+  const reason = isCommandName(name, rollOutCommandNames) ? commandReasons[name] : name;
+  const about = target === undefined ? '' : ` ${name === 'undo' ? 'to revision ' : ''}${target}`;
+  const message = `${reason}${about} by ${by}${note === undefined ? '' : `; ${note}`}`;
+  return isWarning ? warning(reason, message) : normal(reason, message);
+}
+
+/** Why a command is refused whose name no command has, or none that this operation obeys. */
+export function unknownCommand(understood: readonly CommandName[]): string {
+  return `it must be one of ${understood.join(', ')}`;
+}
+
+/** Why a command is refused that is about the whole operation, but names a part of it. */
+export function takesNoTarget(name: CommandName): string {
+  return `${name} takes no target here: it is about all that the operation does`;
+}
+
+/** Why a command about something that has ended is refused. */
+export function endedBefore(
+  what: string,
+  { end, instead }: { readonly end: ObjectEnd | undefined; readonly instead: string },
+): string {
+  return `the ${what} has ended${end === undefined ? '' : ` (${end.type}: ${end.reason})`}; ${instead}`;
+}
+
+/** The commands that an operation of this workflow type obeys. */
+export function commandsOf(workflowType: string | undefined): readonly CommandName[] {
+  return workflowType === 'rollOut' ? rollOutCommandNames : commandNames;
 }
 
 /** The Event about an invalid command annotation, which is removed. */
-export function unreadableCommandEvent(
-  text: string,
-  understood: readonly CommandName[],
-): { readonly reason: string; readonly message: string } {
+export function unreadableCommandEvent(text: string, understood: readonly CommandName[]): EventText {
   const quoted = JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
   const expected = `one of ${understood.join(', ')}, optionally followed by a space and a target of at most ${longestTarget} characters`;
-  return { reason: 'CommandRefused', message: `Command ${quoted} is invalid and was removed: must be ${expected}` };
+  return warning('CommandRefused', `Command ${quoted} is invalid and was removed: must be ${expected}`);
 }
 
 const commandReasons = {

@@ -1,6 +1,8 @@
 // The reasons and messages of ImagePullJobs and ImageListPullJobs.
 
+import { endIn } from '../core/conditions.ts';
 import { type WaitFacts, waitOf } from '../core/wait-of.ts';
+import { endedBefore } from '../engine/operations.ts';
 
 /** The conditions that commands of operators set; in addition there are `Complete` and `Failed`. */
 export const pullJobCondition = { paused: 'Paused', retrying: 'Retrying', aborted: 'Aborted' } as const;
@@ -36,6 +38,14 @@ export const pullJobWaits = {
   SecretRefused: 'Fix what rejects the copies of the pull Secrets; they are retried automatically',
 } as const;
 export type PullJobWaitReason = keyof typeof pullJobWaits;
+
+/** Why a command about a job that has ended is refused. */
+export function endedPullJob({ status }: { readonly status?: { readonly conditions?: Conditions } }): string {
+  const instead = 'create another job, or delete and create this one, to pull the image again';
+  return endedBefore('job', { end: endIn(status?.conditions), instead });
+}
+
+type Conditions = Parameters<typeof endIn>[0];
 
 /** A wait, with the remedy for its reason. */
 export function pullJobWait(reason: PullJobWaitReason, facts: WaitFacts) {

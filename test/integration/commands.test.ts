@@ -9,7 +9,12 @@ import { terminateSidecarsId } from '../../api/job-sidecar-termination.ts';
 import { pullImagesId } from '../../api/node-image/operation.ts';
 import { closedAs } from '../support/closed.ts';
 import { newGate } from '../support/gate.ts';
-import { type PlayedOperations, startPlayedOperations, uneventful } from '../support/played-operations.ts';
+import {
+  type OperationType,
+  type PlayedOperations,
+  startPlayedOperations,
+  uneventful,
+} from '../support/played-operations.ts';
 import { waitFor } from '../support/wait.ts';
 
 /** A history counts as full so early that a few commands are enough. */
@@ -26,6 +31,8 @@ const sidecars = new Map<string, TerminationStatus>();
 const failing = new Set<string>();
 /** Operations whose looks fail, like without the API server. */
 const unseen = new Set<string>();
+
+const waiting = { reason: 'ContainerNotStarted', blockedBy: [], blockedCount: 0, unblock: '' };
 
 beforeAll(async () => {
   played = await startPlayedOperations({
@@ -46,10 +53,14 @@ beforeAll(async () => {
           ? { kind: 'failed', failure: 'registryUnreachable', final: false, message: 'the registry is away' }
           : { kind: 'succeeded', imageId: 'nginx@sha256:1', pulled: true },
       reportPulls: ({ input, workflowId }) => void pullWaits.set(workflowId, input.waitingFor),
+      'fleet.v1.chooseBatch': async (call) =>
+        call.workflowId.includes('misspelt')
+          ? { kind: 'blocked', waitingFor: { ...waiting, since: '2026-11-22T10:00:00Z' }, parked: true }
+          : await uneventful['fleet.v1.chooseBatch'](call),
       lookAtSidecars: ({ workflowId }) => ({
         decision: {
           kind: 'wait',
-          waitingFor: { reason: 'ContainerNotStarted', blockedBy: [], blockedCount: 0, unblock: '' },
+          waitingFor: waiting,
         },
         status: sidecars.get(workflowId) ?? {},
       }),
@@ -171,8 +182,46 @@ describe('F14: a skip without a target', () => {
     expect(await closedAs(handle)).toBe('FAILED');
     const told = callsOf(workflowId, 'announceOnPod').filter((input) => JSON.stringify(input).includes('skip'));
     // each is reported by an activity of its own, in any order
-    expect(told.map((input) => (input as { readonly by: string }).by).toSorted()).toEqual(['ann', 'bob']);
+    const lines = told.map((input) => input as { readonly by: string; readonly refused: string });
+    expect(lines.map(({ by, refused }) => `${by}: ${refused}`).toSorted()).toEqual([
+      'ann: a skip without a target by the same sender came within 5 s before it',
+      'ann: it has no target, and no sidecar is waited for',
+      'bob: it has no target, and no sidecar is waited for',
+    ]);
   });
+});
+
+describe('a signal that cannot be obeyed', () => {
+  const refusals = {
+    restartContainers: 'announceCommand',
+    refreshEnvironment: 'announceOnPod',
+    pullImages: 'announceSteering',
+    pullOnNodes: 'announceSteering',
+    rollOut: 'announceRollOutCommand',
+    terminateSidecars: 'announceOnPod',
+    swapSidecar: 'announceOnPod',
+  } as const satisfies Record<OperationType, string>;
+
+  it.concurrent.each(Object.entries(refusals) as [OperationType, string][])(
+    'is refused with an Event: %s',
+    async (type, activity) => {
+      const uid = `misspelt-${type}`;
+      const handle = await played.begin(type, uid, { name: 'pause', payload: { by: 'ann' } });
+      await handle.signal('pasue');
+      await handle.signal('abort', { by: 'bob', target: 'prxy' });
+      const told = await waitFor('both to be told', (see) => {
+        const refused = callsOf(handle.workflowId, activity).filter((input) =>
+          JSON.stringify(input).includes('refused'),
+        );
+        return see(refused).length === 2 && refused;
+      });
+      const by = (name: string) => told.find((input) => (input as { readonly command: string }).command === name);
+      const valid = `it must be one of pause, resume, retry, skip, abort${type === 'rollOut' ? ', undo' : ''}`;
+      expect(by('pasue')).toMatchObject({ by: 'operator@test', refused: valid });
+      expect(by('abort')).toMatchObject({ by: 'bob', refused: expect.stringContaining('abort takes no target here') });
+      await handle.terminate('by hand');
+    },
+  );
 });
 
 describe('F9: a look that fails for long', () => {

@@ -176,7 +176,7 @@ describeAlone('an operator', () => {
     await rollOut.until('the others to be new', () => rollOut.pods('new') === 5);
     rollOut.kubelet();
     expect(await rollOut.handle.result()).toMatchObject({ message: '5 of 6 pods are of revision new' });
-    expect(rollOuts.eventsOf(rollOut.uid)).toEqual(['Skipped: Skipped pod/pod-5 by ann']);
+    expect(rollOuts.eventsOf(rollOut.uid)).toEqual(['Skipped: Skipped pod-5 by ann']);
 
     await rollOut.tell('retry', { by: 'ann' });
     await rollOut.until('all to be new', () => rollOut.pods('new') === 6);

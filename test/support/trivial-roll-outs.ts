@@ -6,13 +6,7 @@ import type { PermitHolder } from '../../activities/fleet/permit-holder.ts';
 import type { OperatorEventActivities } from '../../activities/kube/operator-events.ts';
 import { signalActivities } from '../../activities/temporal/signals.ts';
 import { cloneSets } from '../../api/cloneset/types.ts';
-import {
-  changedSignal,
-  commandEvent,
-  queues,
-  refusedCommandEvent,
-  searchAttributes,
-} from '../../api/engine/operations.ts';
+import { changedSignal, commandEvent, queues, searchAttributes } from '../../api/engine/operations.ts';
 import { type RollOutFacts, rollOutId, rollOutType } from '../../api/fleet/operation.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
@@ -169,9 +163,8 @@ export async function startRollOuts({
   const cluster = new TrivialCluster();
   const events: { readonly uid: string; readonly text: string }[] = [];
   const announcing: OperatorEventActivities = {
-    async announceRollOutCommand({ target, command, by, pod, refused }) {
-      const { reason, message } =
-        refused === undefined ? commandEvent(command, by, pod) : refusedCommandEvent(command, by, refused);
+    async announceRollOutCommand({ target, command, by, pod, ...answer }) {
+      const { reason, message } = commandEvent(command, by, { ...answer, target: pod });
       events.push({ uid: target.uid, text: `${reason}: ${message}` });
     },
   };
@@ -235,6 +228,7 @@ export async function startRollOuts({
       permitHolder: () => holderWith(queue, moments, isLeading),
       nodeHolder: () => undefined,
       swapHolder: () => undefined,
+      podsOf: () => undefined,
       kube: kube as unknown as FleetWork['kube'],
       seen: async () => undefined,
     });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Client } from '@temporalio/client';
-import { operationEngine } from '../../cli/operation.ts';
+import { historyLines, operationEngine } from '../../cli/operation.ts';
 import { explanationText } from '../../cli/output/explain-text.ts';
 
-const payload = (value: string) => ({ data: Buffer.from(JSON.stringify(value)) });
+const payload = (value: unknown) => ({ data: Buffer.from(JSON.stringify(value)) });
 const time = { seconds: 1_767_225_600, nanos: 0 };
 
 /** Temporal with one run, whose second and third events schedule activities that are pending. */
@@ -65,5 +65,32 @@ describe('what an operation does now', () => {
     const text = explanationText({ ...explanation, ...(found && { operation: found }) }, Date.now());
     expect(text).toContain('Operation roll-out/a: failed after 3m, 3 events');
     expect(text).not.toContain('now:');
+  });
+});
+
+describe('what an operation was sent', () => {
+  it('is listed as refused where it is no command of that operation, or had no effect', () => {
+    const signal = (eventId: number, signalName: string) => ({
+      ...{ eventId, eventTime: time },
+      workflowExecutionSignaledEventAttributes: { signalName, identity: 'temporal-cli:root@vm' },
+    });
+    const input = { payloads: [payload({ command: 'skip', by: 'ann', key: 'k', refused: 'no pod is waited for' })] };
+    const events = [
+      {
+        eventId: 1,
+        eventTime: time,
+        workflowExecutionStartedEventAttributes: { workflowType: { name: 'pullImages' } },
+      },
+      ...['pasue', 'undo', 'pause'].map((name, index) => signal(index + 2, name)),
+      { eventId: 5, eventTime: time, activityTaskScheduledEventAttributes: { activityId: '5', input } },
+      { eventId: 6, eventTime: time, activityTaskCompletedEventAttributes: { scheduledEventId: 5 } },
+    ];
+    expect(historyLines(events).map(({ text }) => text)).toEqual([
+      'started',
+      'pasue by temporal-cli:root@vm: refused, as it is no command of this operation',
+      'undo by temporal-cli:root@vm: refused, as it is no command of this operation',
+      'pause by temporal-cli:root@vm',
+      'skip by ann refused: no pod is waited for',
+    ]);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { recordOrdersActivity } from '../../activities/fleet/orders.ts';
+import { type PodOfFleet, recordOrdersActivity } from '../../activities/fleet/orders.ts';
 import { operatorEventActivities } from '../../activities/kube/operator-events.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import { fleetResource } from '../../api/fleet/fleet-kinds.ts';
@@ -18,6 +18,8 @@ async function record(input: {
   readonly live?: string;
   /** So often somebody else is faster. */
   readonly conflicts?: number;
+  readonly pods?: readonly PodOfFleet[];
+  readonly check?: readonly string[];
 }) {
   const calls: unknown[] = [];
   let conflicts = input.conflicts ?? 0;
@@ -36,8 +38,13 @@ async function record(input: {
     },
     seen: async (resource, uid, version) => void calls.push(['seen', resource.plural, uid, version]),
     resourceOf: fleetResource,
+    podsOf: () => input.pods,
   });
-  const answer = await activity({ kind: input.kind ?? 'CloneSet', target, orders: input.given ?? orders });
+  const { check } = input;
+  const answer = await activity({
+    ...{ kind: input.kind ?? 'CloneSet', target, orders: input.given ?? orders },
+    ...(check && { check }),
+  });
   return answer === undefined ? calls : [...calls, answer];
 }
 
@@ -67,6 +74,21 @@ describe('recordOrders', () => {
     expect(await record({ live: JSON.stringify(newer) })).toEqual([{ newer }]);
     expect(await record({ live: JSON.stringify({ ...orders, version: 2 }) })).toHaveLength(2);
     expect(await record({ live: 'nobody can read this' })).toHaveLength(2);
+  });
+
+  it('leaves out skips of pods that the object does not have, and answers which these are and which are unavailable', async () => {
+    const skipping = { ...orders, skip: ['web-old', 'web-a', 'web-nope'] };
+    const pods = [
+      { name: 'web-b', spendsBudget: false },
+      { name: 'web-a', spendsBudget: true },
+    ];
+    const [written, , answer] = await record({ given: skipping, pods, check: ['web-a', 'web-nope'] });
+    // what was skipped before may be gone by now
+    expect(JSON.stringify(written)).toContain(String.raw`\"skip\":[\"web-old\",\"web-a\"]`);
+    const checked = { unknown: ['web-nope'], unavailable: ['web-a'], pods: ['web-a', 'web-b'], count: 2 };
+    expect(answer).toEqual({ checked });
+    // where the caches know nothing of the object, nothing is left out
+    expect(JSON.stringify(await record({ given: skipping, check: ['web-nope'] }))).toContain('web-nope');
   });
 
   it('F14: reads again when somebody has written in between', async () => {

@@ -5,6 +5,7 @@ import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import { batchOf, type ChosenPod } from '../../workflows/plan/fleet/batch.ts';
 import type { ChoiceVerdict } from '../../workflows/plan/fleet/permit.ts';
 import {
+  afterCommand,
   begun,
   choiceText,
   detailsOf,
@@ -15,7 +16,6 @@ import {
   phaseOf,
   type RollOutNews,
   type RollOutProgress,
-  refusalOf,
   unrecordedOrders,
   wantedChoice,
 } from '../../workflows/plan/fleet/roll-out.ts';
@@ -72,6 +72,12 @@ const pods = (first: ChosenPod, ...others: readonly ChosenPod[]): ChoiceVerdict 
   updated: 7,
 });
 const allDone: ChoiceVerdict = { kind: 'allDone', summary: '100 of 100', arrived: 100 };
+
+/** Why a command is refused. */
+function refusalOf(progress: RollOutProgress, given: OrderCommand): string | undefined {
+  const after = afterCommand(progress, given);
+  return 'refused' in after ? after.refused : undefined;
+}
 
 describe('what a roll-out asks', () => {
   it('is which pods go next, and has these carried out as a batch while it asks again', () => {
@@ -352,6 +358,24 @@ describe('a command', () => {
     expect(leaveIn(named)).toMatchObject({ skip: ['web-c', 'web-d'] });
     expect(leaveIn(hearing(named, command('retry')))).toMatchObject({ skip: [] });
     expect(refusalOf(start, { name: 'skip', ...by })).toMatch(/has no target/);
+  });
+
+  it('a skip right after another command is about what the status still names', () => {
+    const waiting = hearing(start, verdict(start, blocked('BudgetSpent', ['pod/web-a', 'pod/web-b'])));
+    const again = hearing(waiting, command('skip', { target: 'web-c' }));
+    expect(again.waitingFor).toBeUndefined();
+    const both = hearing(again, command('skip'));
+    expect(leaveIn(both)).toMatchObject({ skip: ['web-c', 'web-a', 'web-b'] });
+    const third = hearing(both, verdict(both, pods(chosen('web-d'))));
+    expect(refusalOf(third, { name: 'skip', ...by })).toMatch(/does not wait for a pod/);
+  });
+
+  it('forgets the skip of a pod that the object does not have', () => {
+    const skipping = heard(start, command('skip', { target: 'web-nope' }));
+    const { version = 0 } = skipping.orders ?? {};
+    const recorded = heard(skipping, { kind: 'recorded', version, unknown: ['web-nope'] });
+    expect(leaveIn(recorded)).toMatchObject({ skip: [] });
+    expect(unrecordedOrders(recorded)).toBeUndefined();
   });
 
   it('skip and retry take a pod, a pod with its namespace, or all pods of a batch in flight', () => {

@@ -59,6 +59,7 @@ describe('lookAtSidecars', () => {
     expect(await on(due).lookAtSidecars({ pod: ref })).toEqual({
       decision: { kind: 'act', step: { kind: 'requestStop', containers: ['proxy'] } },
       status: {},
+      sidecars: ['proxy'],
     });
     const request = stopRequest(['proxy']);
     expect((await on(due, { request }).lookAtSidecars({ pod: ref })).decision).toMatchObject({ kind: 'wait' });

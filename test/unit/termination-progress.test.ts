@@ -3,6 +3,7 @@ import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
 import { waitFor } from '../../workflows/plan/decision.ts';
 import type { SidecarDecision } from '../../workflows/plan/terminate-sidecars.ts';
 import {
+  answerToTermination,
   applyTerminationEvent,
   lookAgainPauseMs,
   newTermination,
@@ -55,19 +56,51 @@ describe('what operators want of a termination', () => {
 
   it('is to leave out the container that is named, or the first one in the way, before all else', () => {
     const skip: TerminationEvent = { kind: 'command', name: 'skip' };
-    expect(order(played(skip, { kind: 'command', name: 'abort' }))).toEqual({ kind: 'skip', skipped: ['proxy'] });
-    expect(order(played(skip, skip))).toEqual({ kind: 'skip', skipped: ['proxy', 'mesh'] });
-    expect(order(played({ ...skip, target: 'other' }), { skipped: ['log'] })).toEqual({
+    expect(order(played(skip, { kind: 'command', name: 'abort' }))).toMatchObject({ kind: 'skip', skipped: ['proxy'] });
+    expect(order(played(skip, skip))).toMatchObject({ kind: 'skip', skipped: ['proxy', 'mesh'] });
+    expect(order(played({ ...skip, target: 'other' }), { skipped: ['log'] })).toMatchObject({
       kind: 'skip',
       skipped: ['log', 'other'],
     });
     expect(order(played(skip, { kind: 'skipsReported' }))).toBeUndefined();
   });
 
+  it('is refused for a container that is no sidecar of the pod, or is skipped already, and where nothing is in the way', () => {
+    const skip = (id: number, target?: string): TerminationEvent => ({ kind: 'command', id, name: 'skip', target });
+    const decision = {
+      kind: 'wait',
+      waitingFor: waitFor('NoStopMark', ['container/proxy'], 'Delete the pod'),
+    } as const;
+    const progress = played(skip(1, 'prxy'), skip(2), skip(3, 'proxy'), skip(4));
+    expect(nextOrder(progress, decision, {}, ['proxy', 'log'])).toEqual({
+      kind: 'skip',
+      skipped: ['proxy'],
+      answers: [
+        {
+          id: 1,
+          answer: {
+            refused: 'container "prxy" is not a sidecar that ends with the pod, which has proxy and log',
+          },
+        },
+        { id: 2, answer: { target: 'proxy' } },
+        { id: 3, answer: { refused: 'sidecar "proxy" is skipped already' } },
+        { id: 4, answer: { refused: 'it has no target, and no sidecar is waited for' } },
+      ],
+    });
+  });
+
+  it('resume is refused where nothing is paused', () => {
+    const looked: TerminationEvent = { kind: 'looked', status: {} };
+    expect(answerToTermination(played(looked), 'resume')).toHaveProperty('refused');
+    expect(answerToTermination(played(looked, { kind: 'command', name: 'pause' }), 'resume')).toEqual({});
+    // the pause may stand on the pod
+    expect(answerToTermination(played(), 'resume')).toEqual({});
+  });
+
   it('takes the container in the way from what it waits for', () => {
     const waitingFor = waitFor('NoStopMark', ['container/proxy', 'node/n'], 'Delete the pod');
     const progress = played({ kind: 'command', name: 'skip' });
-    expect(nextOrder(progress, { kind: 'wait', waitingFor }, {})).toEqual({ kind: 'skip', skipped: ['proxy'] });
+    expect(nextOrder(progress, { kind: 'wait', waitingFor }, {})).toMatchObject({ kind: 'skip', skipped: ['proxy'] });
   });
 });
 

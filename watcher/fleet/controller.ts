@@ -19,6 +19,7 @@ import { RecentlySeen } from '../../kube/recently-seen.ts';
 import { type FleetFailures, type FleetInput, fleetInput } from '../../workflows/plan/fleet/input.ts';
 import type { FleetPlan, Permit } from '../../workflows/plan/fleet/permit.ts';
 import type { WorkloadPlanner } from '../../workflows/plan/fleet/planner.ts';
+import { isPodReady } from '../../workflows/plan/fleet/pods.ts';
 import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
 import type { Workload } from '../../workflows/plan/fleet/workload.ts';
 import type { Controller, ControllerContext } from '../controller.ts';
@@ -147,7 +148,15 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       wantAll: () => this.#wantAll(),
       begin: (term) => this.#begin(term),
       workflowTypes: [rollOutType],
-      fleet: { kind: this.kind, queue: () => (this.#context.isLeading() ? this.#queue : undefined) },
+      fleet: {
+        kind: this.kind,
+        queue: () => (this.#context.isLeading() ? this.#queue : undefined),
+        pods: (uid) =>
+          ownedBy(this.#pods, this.#definition.planner.resource, uid).map((pod) => ({
+            name: pod.metadata.name,
+            spendsBudget: !isPodReady(pod),
+          })),
+      },
       operations: () => ({
         kind: this.kind,
         states: [...this.#owners.all()].map((owner) => this.#rollOuts.stateOf(owner)),

@@ -1,4 +1,5 @@
 import type { NodeHolder } from '../../activities/fleet/nodes.ts';
+import type { PodOfFleet } from '../../activities/fleet/orders.ts';
 import type { PermitHolder } from '../../activities/fleet/permit-holder.ts';
 import type { SwapHolder } from '../../activities/fleet/swaps.ts';
 import type { Resource } from '../../api/core/meta.ts';
@@ -14,6 +15,8 @@ export interface FleetWork {
   readonly nodeHolder: () => NodeHolder | undefined;
   /** Where swaps of sidecars hand in their steps; undefined while this watcher does not lead. */
   readonly swapHolder: () => SwapHolder | undefined;
+  /** The pods of an object that is rolled out. Undefined: unknown. */
+  readonly podsOf: (kind: string, uid: string) => readonly PodOfFleet[] | undefined;
   /** Fenced. */
   readonly kube: KubeWriter;
   /** Waits until the cache of a resource shows this version of an object, or a newer one. */

@@ -5,9 +5,10 @@
  * the next ones. The instances are derived from the pod, so each look decides afresh. Only two things are remembered:
  * what this run has stopped already, since the pod shows that later, and the commands of operators.
  */
+import type { CommandAnswer } from '../../api/engine/operations.ts';
 import { type Wait, waitFor } from './decision.ts';
 import type { Command } from './recreate/model.ts';
-import { shortened } from './text-size.ts';
+import { listed, shortened } from './text-size.ts';
 
 /** An instance that runs with an old environment. */
 export interface StaleInstance {
@@ -133,6 +134,41 @@ export function nextRefresh(progress: RefreshProgress, seen: EnvironmentSeen): R
   return { kind: 'stop', instances: left };
 }
 
+/** What becomes of a command, for its Event. */
+export function answerToRefresh(
+  { pausedBy, skipped, trouble }: RefreshProgress,
+  { name, target }: Extract<RefreshEvent, { kind: 'command' }>['command'],
+  seen: EnvironmentSeen,
+): CommandAnswer {
+  const stale = seen.kind === 'seen' ? [...new Set(seen.instances.map((instance) => instance.name))] : [];
+  const isMore = seen.kind === 'seen' && seen.more;
+  switch (name) {
+    case 'pause':
+    case 'abort':
+      return {};
+    case 'resume':
+      return pausedBy === undefined ? { refused: 'the refresh is not paused' } : {};
+    case 'retry': {
+      const again = skipped.filter((container) => target === undefined || container === target);
+      if (target !== undefined && again.length === 0 && trouble === undefined) {
+        return { refused: `container "${target}" is not skipped${ofWhich('skipped', skipped)}` };
+      }
+      return again.length > 0 ? { target: listed(again, 200) } : {};
+    }
+    case 'skip':
+      if (target === undefined) {
+        return { refused: `all containers are restarted at once, so it needs a target${ofWhich('left', stale)}` };
+      }
+      if (skipped.includes(target)) return { refused: `container "${target}" is skipped already` };
+      if (stale.includes(target) || isMore) return {};
+      return { refused: `container "${target}" does not run with an old environment${ofWhich('left', stale)}` };
+  }
+}
+
+function ofWhich(what: string, names: readonly string[]): string {
+  return names.length === 0 ? '' : `; ${what}: ${listed(names, 200)}`;
+}
+
 function applyCommand(
   progress: RefreshProgress,
   { name, by = '', target }: Extract<RefreshEvent, { kind: 'command' }>['command'],
@@ -145,7 +181,11 @@ function applyCommand(
       return running;
     }
     case 'retry':
-      return { ...withoutTrouble(progress), failures: 0, skipped: [] };
+      return {
+        ...withoutTrouble(progress),
+        failures: 0,
+        skipped: target === undefined ? [] : progress.skipped.filter((container) => container !== target),
+      };
     case 'skip':
       // a skip without a target has no meaning: all of them are stopped at once
       return target === undefined ? progress : { ...progress, skipped: [...progress.skipped, target] };

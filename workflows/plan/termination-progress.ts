@@ -2,10 +2,11 @@
  * What the operation that terminates the sidecars of a pod remembers between two looks, as a fold: commands of
  * operators, and failure counts. Everything else is in the pod, and `nextTermination` decides based on it.
  */
-import type { CommandName } from '../../api/engine/operations.ts';
+import type { CommandAnswer, CommandName } from '../../api/engine/operations.ts';
 import { type TerminationStatus, terminationWaits } from '../../api/job-sidecar-termination.ts';
 import { type Wait, waitFor } from './decision.ts';
 import type { SidecarDecision, SidecarStep } from './terminate-sidecars.ts';
+import { listed, shortened } from './text-size.ts';
 
 export interface TerminationProgress {
   /** The number of external events. A look that began with fewer may be older than the last of them. */
@@ -14,8 +15,8 @@ export interface TerminationProgress {
   readonly pausedBy?: string;
   /** Absent: not aborted. Empty until the sender is known. */
   readonly abortedBy?: string;
-  /** Containers to skip; undefined means the one that is waited for. */
-  readonly skips: readonly (string | undefined)[];
+  /** Containers to skip; no target means the one that is waited for. */
+  readonly skips: readonly SkipCommand[];
   /** An operator has requested an immediate retry. */
   readonly mayTryAgain: boolean;
   /** Whether a pause in the status counts: the status stores it in case a run is lost. */
@@ -33,10 +34,21 @@ export interface TerminationProgress {
   readonly repeats: number;
 }
 
+/** A command `skip`. */
+export interface SkipCommand {
+  readonly id: number;
+  readonly target?: string | undefined;
+}
+
 export type TerminationEvent =
   /** External events. */
   | { readonly kind: 'changed' }
-  | { readonly kind: 'command'; readonly name: CommandName; readonly target?: string | undefined }
+  | {
+      readonly kind: 'command';
+      readonly id?: number;
+      readonly name: CommandName;
+      readonly target?: string | undefined;
+    }
   | { readonly kind: 'commandIdentified'; readonly name: CommandName; readonly by: string }
   | { readonly kind: 'cancelled'; readonly by: string }
   /** Events of the operation itself. */
@@ -112,7 +124,7 @@ export function applyTerminationEvent(progress: TerminationProgress, event: Term
 
 function applyCommand(
   progress: TerminationProgress,
-  { name, target }: Extract<TerminationEvent, { kind: 'command' }>,
+  { id = 0, name, target }: Extract<TerminationEvent, { kind: 'command' }>,
 ): TerminationProgress {
   switch (name) {
     case 'pause':
@@ -124,7 +136,7 @@ function applyCommand(
     case 'retry':
       return { ...progress, mayTryAgain: true };
     case 'skip':
-      return { ...progress, skips: [...progress.skips, target] };
+      return { ...progress, skips: [...progress.skips, { id, target }] };
     case 'abort':
       return { ...progress, abortedBy: progress.abortedBy ?? '' };
     default:
@@ -146,36 +158,68 @@ function isSameStep(left: SidecarStep, right: SidecarStep | undefined): boolean 
 
 /** What operators want to be done before anything else; undefined when there is nothing. */
 export type TerminationOrder =
-  | { readonly kind: 'skip'; readonly skipped: readonly string[] }
+  | {
+      readonly kind: 'skip';
+      /** All that are skipped then. */
+      readonly skipped: readonly string[];
+      /** What becomes of each command, by its ID. */
+      readonly answers: readonly { readonly id: number; readonly answer: CommandAnswer }[];
+    }
   | { readonly kind: 'abort' }
   | { readonly kind: 'pause'; readonly waitingFor: Wait };
 
-/** The first order to carry out. */
+/** The first order to carry out. `sidecars`: the names of all that the pod has; absent: unknown. */
 export function nextOrder(
   { skips, abortedBy, pausedBy }: TerminationProgress,
   decision: Exclude<SidecarDecision, { kind: 'done' }>,
   status: TerminationStatus,
+  sidecars?: readonly string[],
 ): TerminationOrder | undefined {
-  if (skips.length > 0) return { kind: 'skip', skipped: withSkips(skips, decision, status) };
+  if (skips.length > 0) return orderToSkip(skips, decision, status, sidecars);
   if (abortedBy !== undefined) return { kind: 'abort' };
   if (pausedBy === undefined) return undefined;
   const by = pausedBy === '' ? '' : `; paused by ${pausedBy}`;
   return { kind: 'pause', waitingFor: waitFor('Paused', [], `${terminationWaits.Paused}${by}`) };
 }
 
-/** The containers to skip, those in the status first. */
-function withSkips(
-  skips: TerminationProgress['skips'],
+/** The containers in the status come first. */
+function orderToSkip(
+  skips: readonly SkipCommand[],
   decision: Exclude<SidecarDecision, { kind: 'done' }>,
   status: TerminationStatus,
-): readonly string[] {
+  sidecars: readonly string[] | undefined,
+): TerminationOrder {
   const blocked = 'step' in decision ? decision.step.containers : containersIn(decision.waitingFor);
   const skipped = new Set(status.skipped);
-  for (const target of skips) {
+  const answers = skips.map(({ id, target }) => {
     const name = target ?? blocked.find((one) => !skipped.has(one));
-    if (name !== undefined) skipped.add(name);
-  }
-  return [...skipped];
+    const refused = name === undefined ? nothingToSkip : refusalToSkip(name, skipped, sidecars);
+    if (name !== undefined && refused === undefined) skipped.add(name);
+    return { id, answer: refused === undefined ? { target: name } : { refused } };
+  });
+  return { kind: 'skip', skipped: [...skipped], answers };
+}
+
+const nothingToSkip = 'it has no target, and no sidecar is waited for';
+
+function refusalToSkip(
+  name: string,
+  skipped: ReadonlySet<string>,
+  sidecars: readonly string[] | undefined,
+): string | undefined {
+  if (skipped.has(name)) return `sidecar "${name}" is skipped already`;
+  if (sidecars === undefined || sidecars.includes(name)) return undefined;
+  return `container "${shortened(name, 150)}" is not a sidecar that ends with the pod, which has ${listed(sidecars, 150)}`;
+}
+
+/** What becomes of a command other than `skip`, for its Event. */
+export function answerToTermination(
+  { pausedBy, takesPauseFromStatus }: TerminationProgress,
+  name: CommandName,
+): CommandAnswer {
+  return name === 'resume' && pausedBy === undefined && !takesPauseFromStatus
+    ? { refused: 'the termination of the sidecars is not paused' }
+    : {};
 }
 
 function containersIn({ blockedBy }: Wait): readonly string[] {

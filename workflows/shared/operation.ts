@@ -6,9 +6,17 @@
  * How the events are processed is specific to each operation: most fold them into a plain value and carry out its
  * `nextActions` (docs/adr/0003).
  */
-import { CancellationScope, defineSignal, setHandler, workflowInfo } from '@temporalio/workflow';
-import { type CommandName, changedSignal } from '../../api/engine/operations.ts';
-import { internal, listenToOperator, type Operator, type OperatorCommand, type OperatorHandOver } from './operator.ts';
+import { CancellationScope, condition, defineSignal, patched, setHandler, workflowInfo } from '@temporalio/workflow';
+import { type CommandAnswer, type CommandName, changedSignal } from '../../api/engine/operations.ts';
+import { shortened } from '../plan/text-size.ts';
+import {
+  internal,
+  listenToOperator,
+  type Operator,
+  type OperatorCommand,
+  type OperatorHandOver,
+  type RefusedSignal,
+} from './operator.ts';
 import { checkOwnId } from './own-id.ts';
 
 /** The reactions of an operation to external events. Each is called in the workflow task in which the event arrives. */
@@ -21,8 +29,10 @@ export interface OperationListener<Name extends CommandName> {
   readonly identified: (command: OperatorCommand<Name>, by: string) => void;
   /** Somebody cancelled the workflow in Temporal; it means the same as the command `abort`. */
   readonly cancelled: (abort: CancelledAs) => void;
-  /** Calls the activity that emits the Event about a command. Absent: the operation has no object to emit it for. */
-  readonly announce?: (announcement: Announcement) => Promise<unknown>;
+  /** What has become of a command, for its Event. Undefined: the operation emits that itself. */
+  readonly answerTo: (command: OperatorCommand<Name>) => CommandAnswer | Promise<CommandAnswer> | undefined;
+  /** Calls the activity that emits the Event about a command. */
+  readonly announce: (announcement: Announcement) => Promise<unknown>;
 }
 
 /** Temporal's cancellation as a command. */
@@ -35,22 +45,22 @@ export interface Announcement {
   /** Options of the activity. */
   readonly options: typeof announcementLimits & { readonly summary: string };
   /** Input of the activity, beside the object that the Event is about. */
-  readonly event: {
-    readonly command: CommandName;
+  readonly event: CommandAnswer & {
+    readonly command: string;
     readonly by: string;
     /** Names the Event, so that a retry emits it once. */
     readonly key: string;
-    readonly target?: string;
   };
-  /** ID of the command. */
-  readonly id: number;
 }
 
 /** One run of an operation. */
 export interface OperationRun {
   readonly operator: Operator;
-  /** Waits until the Events of all commands are emitted, including commands that are received meanwhile. */
-  readonly announced: () => Promise<void>;
+  /**
+   * Waits until the Events of all commands are emitted, including commands that are received meanwhile. `unless` says that
+   * something has to be done first: the answer to a command may depend on it.
+   */
+  readonly announced: (unless?: () => boolean) => Promise<void>;
   /** Whether they are all emitted: a run that ends or hands over earlier loses the rest. */
   readonly isAnnounced: () => boolean;
   /** How the run ends after an operator has aborted it: `Canceled` if that was by a cancellation in Temporal. */
@@ -71,6 +81,8 @@ export function beginOperation<Name extends CommandName>(
     readonly id: string;
     /** The supported commands. */
     readonly commands: readonly Name[];
+    /** Those that may name a target. */
+    readonly withTarget: readonly Name[];
     /** UID of the request that this run is for; a command that names another one is kept. Absent: all are for this run. */
     readonly request?: string;
     /** From the previous run. */
@@ -88,11 +100,9 @@ export function beginOperation<Name extends CommandName>(
       command: listener.command,
       identified: (command, by) => {
         listener.identified(command, by);
-        if (!listener.announce) return;
-        const announced = announce(command, by, listener.announce);
-        announcements.add(announced);
-        void announced.finally(() => announcements.delete(announced));
+        track(tell(command, by));
       },
+      refused: (signal, by) => track(announce(signal, by, signal, listener.announce)),
     },
     operation,
   );
@@ -104,24 +114,84 @@ export function beginOperation<Name extends CommandName>(
 
   return {
     operator,
-    async announced() {
-      while (announcements.size > 0) await Promise.all(announcements);
-    },
-    isAnnounced: () => announcements.size === 0,
+    announced: (unless = () => false) => condition(() => isAnnounced() || unless()),
+    isAnnounced,
     aborted: () => (isCancelled ? 'Canceled' : 'Failed'),
     carryOut: (body) => CancellationScope.nonCancellable(body),
   };
+
+  function isAnnounced(): boolean {
+    return announcements.size === 0 && operator.unidentified() === 0;
+  }
+
+  function track(announced: Promise<void>): void {
+    announcements.add(announced);
+    void announced.finally(() => announcements.delete(announced));
+  }
+
+  async function tell(command: OperatorCommand<Name>, by: string): Promise<void> {
+    const given = listener.answerTo(command);
+    // without a wait where there is nothing to wait for: histories of earlier releases have the Event in that task
+    const answer = given instanceof Promise ? await given : given;
+    if (answer) await announce(command, by, { target: command.target, ...answer }, listener.announce);
+  }
 }
 
-/** Emits an Event that names the command and its sender. A failure of that is ignored. */
+/** Emits an Event that names the command and its sender, and says what has become of it. A failure of that is ignored. */
 export async function announce(
-  { id, name, target }: OperatorCommand,
+  { id, name }: Pick<OperatorCommand | RefusedSignal, 'id' | 'name'>,
   by: string,
+  { refused, target, note, isWarning }: CommandAnswer,
   emit: (announcement: Announcement) => Promise<unknown>,
 ): Promise<void> {
   const key = `${workflowInfo().runId.slice(0, 8)}-${id}`;
   // the summary leaves out the sender: Temporal rejects a task whose summary is long, and a name may be of any length
-  const options = { summary: `emit an Event: ${name}`, ...announcementLimits };
-  const event = { command: name, by, key, ...(target === undefined ? {} : { target }) };
-  await emit({ options, event, id }).catch(() => undefined);
+  const summary = `emit an Event: ${name}${refused === undefined ? '' : ' refused'}`;
+  const answer = {
+    ...(refused !== undefined && { refused: shortened(refused, mostAnswerBytes) }),
+    ...(target !== undefined && { target: shortened(target, mostAnswerBytes) }),
+    ...(note !== undefined && { note: shortened(note, mostAnswerBytes) }),
+    ...(isWarning && { isWarning }),
+  };
+  await emit({ options: { summary, ...announcementLimits }, event: { command: name, by, key, ...answer } }).catch(
+    () => undefined,
+  );
+}
+
+/** Leaves room for the rest of the message of an Event. */
+const mostAnswerBytes = 400;
+
+/**
+ * The answers of an operation of which earlier releases emitted the Event about a command at once, as if it had always
+ * taken effect.
+ */
+export function answersOf({ of }: Answers) {
+  return (command: Pick<OperatorCommand, 'id'>): CommandAnswer | Promise<CommandAnswer> =>
+    patched('commandAnswers') ? of(command) : {};
+}
+
+/** What has become of commands. The Event about one is emitted once that is known. */
+export interface Answers {
+  readonly put: (command: Pick<OperatorCommand, 'id'>, answer: CommandAnswer) => void;
+  /** No command is looked at any more: those without an answer have no effect, because of this. */
+  readonly close: (refused: string) => void;
+  readonly of: (command: Pick<OperatorCommand, 'id'>) => Promise<CommandAnswer>;
+}
+
+/** No answers yet. */
+export function newAnswers(): Answers {
+  const known = new Map<number, CommandAnswer>();
+  let rest: CommandAnswer | undefined;
+  return {
+    put: ({ id }, answer) => void known.set(id, answer),
+    close: (refused) => {
+      rest ??= { refused };
+    },
+    of: async ({ id }) => {
+      await condition(() => known.has(id) || rest !== undefined);
+      const answer = known.get(id) ?? rest ?? {};
+      known.delete(id);
+      return answer;
+    },
+  };
 }

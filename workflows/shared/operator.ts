@@ -1,12 +1,14 @@
-import { defineSignal, setHandler, workflowInfo } from '@temporalio/workflow';
+import { defineSignal, patched, setDefaultSignalHandler, setHandler, workflowInfo } from '@temporalio/workflow';
 import {
   type CommandName,
   type CommandPayload,
   handOverSignal,
   isCommandName,
   parseCommandPayload,
+  takesNoTarget,
+  unknownCommand,
 } from '../../api/engine/operations.ts';
-import { fitting } from '../plan/text-size.ts';
+import { fitting, shortened } from '../plan/text-size.ts';
 import { temporal } from './activities.ts';
 import { listOf, object, optional, text } from './shape.ts';
 import type { Retries } from './until-allowed.ts';
@@ -17,6 +19,14 @@ export interface OperatorCommand<Name extends CommandName = CommandName> {
   readonly name: Name;
   readonly by?: string;
   readonly target?: string;
+}
+
+/** A signal without effect. */
+export interface RefusedSignal {
+  readonly id: number;
+  /** Of a signal that is no command: any name, cut. */
+  readonly name: string;
+  readonly refused: string;
 }
 
 /** A command that is kept for the run that it is for. */
@@ -65,35 +75,47 @@ const payloadDescription = 'Input, optional: {"by": "<your name>", "target": "<w
 
 /** Within this time a second `skip` without target by the same sender is a double click. */
 const doubleClickMs = 5_000;
+const doubleClick = `a skip without a target by the same sender came within ${doubleClickMs / 1_000} s before it`;
+
+/** Signals of one run that are refused with an Event. What sends more is no person. */
+const mostRefused = 50;
+
+const mostNameBytes = 60;
 
 /** The maximum size of the parts of a hand-over as JSON; older entries are left out. */
 const mostBytes = { commands: 2_500, seen: 1_000 } as const;
 
 /**
  * Receives these commands from now on. A command without `by` is passed on at once; its sender is then read from the
- * history, because workflow code cannot see the identity of a signal.
+ * history, because workflow code cannot see the identity of a signal. Any other signal is refused, and so is a command about
+ * the whole operation that names a target: who sent it meant only that.
  */
 export function listenToOperator<Name extends CommandName>(
   understood: readonly Name[],
   listener: {
     readonly command: (command: OperatorCommand<Name>) => void;
     readonly identified: (command: OperatorCommand<Name>, by: string) => void;
+    /** A signal has no effect, and this is who sent it. */
+    readonly refused: (signal: RefusedSignal, by: string) => void;
   },
   run: {
+    /** The commands that may name a target. */
+    readonly withTarget: readonly Name[];
     /** UID of the request that this run is for; a command that names another one is kept. Absent: all are for this run. */
     readonly request?: string;
     /** From the previous run. */
     readonly before?: OperatorHandOver | undefined;
-  } = {},
+  },
 ): Operator {
   const before = run.before ?? { commands: [], seen: [] };
-  const receivedByName = new Map<CommandName, number>();
+  const receivedByName = new Map<string, number>();
   const seenIds = new Set(before.seen);
   const kept: KeptCommand[] = [];
   let lastId = 0;
   let unidentified = 0;
   let retries = 0;
   let isAsked = false;
+  let refusals = 0;
   const isDoubleClick = newDoubleClicks();
 
   const handOver = () => {
@@ -101,15 +123,13 @@ export function listenToOperator<Name extends CommandName>(
   };
   setHandler(defineSignal(handOverSignal), handOver, { description: internal });
   for (const name of understood) {
-    const obey = async (payload: unknown) => {
-      const nth = receivedByName.get(name) ?? 0;
-      receivedByName.set(name, nth + 1);
-      await receive(name, parseCommandPayload(payload), () =>
-        sender(name, () => (receivedByName.get(name) ?? 0) - 1 - nth),
-      );
-    };
+    const obey = async (payload: unknown) => await receive(name, parseCommandPayload(payload), senderOfNext(name));
     setHandler(defineSignal<[unknown]>(name), obey, { description: `${descriptions[name]} ${payloadDescription}` });
   }
+  setDefaultSignalHandler(async (name, payload) => {
+    const { by } = parseCommandPayload(payload);
+    await refuse(shortened(name, mostNameBytes), unknownCommand(understood), by, senderOfNext(name));
+  });
   for (const { name, ...command } of before.commands) {
     if (isCommandName(name, understood)) void receive(name, command, async () => command.by);
   }
@@ -126,8 +146,22 @@ export function listenToOperator<Name extends CommandName>(
     }),
   };
 
+  /** Who sends the signal of this name that is received now. */
+  function senderOfNext(name: string): () => Promise<string> {
+    const nth = receivedByName.get(name) ?? 0;
+    receivedByName.set(name, nth + 1);
+    return () => sender(name, () => (receivedByName.get(name) ?? 0) - 1 - nth);
+  }
+
+  async function refuse(name: string, refused: string, by: string | undefined, senderOf: () => Promise<string>) {
+    // runs of earlier releases have received such signals without any step
+    if (refusals === mostRefused || !patched('refusedSignals')) return;
+    refusals++;
+    const signal = { id: ++lastId, name, refused };
+    await identify(by, senderOf, (known) => listener.refused(signal, known));
+  }
+
   async function receive(name: Name, payload: CommandPayload, senderOf: () => Promise<string>): Promise<void> {
-    const id = ++lastId;
     const { id: sentId, request, ...given } = payload;
     const isMeantForAnother = run.request !== undefined && request !== undefined && request !== run.request;
     if (isMeantForAnother) {
@@ -135,8 +169,11 @@ export function listenToOperator<Name extends CommandName>(
     }
     if (sentId !== undefined && seenIds.has(sentId)) return;
     if (sentId !== undefined) seenIds.add(sentId);
-    const command = { id, name, ...given };
-    if (isDoubleClick(command)) return;
+    if (given.target !== undefined && !run.withTarget.includes(name)) {
+      return await refuse(name, takesNoTarget(name), given.by, senderOf);
+    }
+    const command = { id: ++lastId, name, ...given };
+    if (isDoubleClick(command)) return await refuse(name, doubleClick, given.by, senderOf);
     if (name === 'retry') retries++;
     listener.command(command);
     await identify(given.by, senderOf, (by) => listener.identified(command, by));
@@ -182,13 +219,14 @@ export const operatorHandOver = object<OperatorHandOver>({
 });
 
 /** `fromEnd`: how many signals of this name this task has received after the one in question. */
-async function sender(name: CommandName, fromEnd: () => number): Promise<string> {
+async function sender(name: string, fromEnd: () => number): Promise<string> {
   const { workflowId, runId, historyLength } = workflowInfo();
   await Promise.resolve(); // by now all signals of this task have been received
   try {
-    return await temporal.identifySignal.executeWithOptions({ summary: `find the sender of ${name}` }, [
-      { workflowId, runId, signal: name, upTo: historyLength, fromEnd: fromEnd() },
-    ]);
+    return await temporal.identifySignal.executeWithOptions(
+      { summary: `find the sender of ${shortened(name, mostNameBytes)}` },
+      [{ workflowId, runId, signal: name, upTo: historyLength, fromEnd: fromEnd() }],
+    );
   } catch {
     return 'an operator'; // an operation must not wait for a name in a message
   }

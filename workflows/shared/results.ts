@@ -117,6 +117,9 @@ const terminationStatus: Shape<TerminationStatus> = object<TerminationStatus>({
   abortedBy: optional(text),
 });
 
+/** Workers of earlier releases answer nothing. */
+const steering: Shape<ResultOf<'steerPullJob'>> = optional(object<{ readonly refused: string }>({ refused: text }));
+
 const openTag: Shape<OpenTag> = object<OpenTag>({
   name: text,
   tag: text,
@@ -204,6 +207,7 @@ export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<
       tryAgain: { waitingFor: wait, step, byItself: flag },
     }),
     status: terminationStatus,
+    sidecars: optional(listOf(text)),
   }),
   endSidecars: unread,
   reportSidecars: unread,
@@ -227,7 +231,7 @@ export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<
     open: { image: text },
     finished: { image: text, end: pullEnd },
   }),
-  steerPullJob: unread,
+  steerPullJob: steering,
   announceSteering: unread,
 
   announceRollOutCommand: unread,

@@ -6,9 +6,10 @@ import { restartContainersId } from '../../../api/container-recreate-request/ope
 import { recreateMessage, recreateWait, recreateWaits } from '../../../api/container-recreate-request/texts.ts';
 import type { ContainerRecreateRequest } from '../../../api/container-recreate-request/types.ts';
 import { eventComponent } from '../../../api/core/well-known.ts';
-import { commandEvent } from '../../../api/engine/operations.ts';
+import { commandEvent, takesNoTarget } from '../../../api/engine/operations.ts';
 import { tellEvent } from '../../../kube/events.ts';
 import { earliest, type PassResult } from '../../../kube/keyed-queue.ts';
+import { notOfRequest } from '../../../workflows/plan/recreate/answer.ts';
 import { isPaused, type RequestQueue } from '../../../workflows/plan/recreate/request-queue.ts';
 import { skippedMessage, skipperOf } from '../../../workflows/plan/recreate/status.ts';
 import type { AnnotatedCommand } from '../../operator-commands.ts';
@@ -72,63 +73,77 @@ export async function obeyInQueue(
   command: AnnotatedCommand,
   world: RequestPassDependencies,
 ): Promise<boolean> {
-  if (!(await writeCommand(request, command, world))) return false;
+  const order = orderInQueue(request, command, timestamp(world.now()));
+  if ('write' in order && !(await order.write(request, world))) return false;
   const { name, target, by, id } = command;
+  const answer = 'refused' in order ? order : { target: order.target ?? target };
   await tellEvent(world.kube, {
     about: request,
     component: eventComponent.recreate,
-    type: 'Normal',
-    ...commandEvent(name, by, target),
+    ...commandEvent(name, by, answer),
     atMs: world.now(),
     key: fnv1a(id).toString(16),
   });
   return true;
 }
 
-async function writeCommand(
+/** What a command means for a request in the queue, or why it means nothing. */
+type OrderInQueue =
+  | { readonly refused: string }
+  | {
+      readonly write: (request: ContainerRecreateRequest, world: RequestPassDependencies) => Promise<boolean>;
+      readonly target?: string;
+    };
+
+function orderInQueue(
   request: ContainerRecreateRequest,
   { name, target, by }: AnnotatedCommand,
-  world: RequestPassDependencies,
-): Promise<boolean> {
-  const { spec } = request;
+  since: string,
+): OrderInQueue {
+  if (target !== undefined && name !== 'skip' && name !== 'retry') return { refused: takesNoTarget(name) };
   switch (name) {
     case 'abort':
-      return await writeEnd(request, world, {
-        reason: 'Aborted',
-        text: recreateMessage.aborted(by),
-        message: `Aborted by ${by} while it was queued: no container of pod "${spec.podName}" was recreated`,
-      });
+      return {
+        write: (queued, world) =>
+          writeEnd(queued, world, {
+            reason: 'Aborted',
+            text: recreateMessage.aborted(by),
+            message: `Aborted by ${by} while it was queued: no container of pod "${queued.spec.podName}" was recreated`,
+          }),
+      };
     case 'pause': {
       const unblock = `${recreateWaits.Paused}; paused by ${by}`;
-      const since = timestamp(world.now());
       const waitingFor = recreateWait('Paused', { blockedBy: [], since, unblock });
-      return await writeStatus(request, world, { phase: 'Pending', waitingFor });
+      return { write: (queued, world) => writeStatus(queued, world, { phase: 'Pending', waitingFor }) };
     }
     case 'resume':
-      return !isPaused(request) || (await writeStatus(request, world, { phase: 'Pending', waitingFor: null }));
+      if (!isPaused(request)) return { refused: 'the request is not paused' };
+      return { write: (queued, world) => writeStatus(queued, world, { phase: 'Pending', waitingFor: null }) };
     case 'skip':
-      return await writeSkip(request, target ?? spec.containers[0]?.name, by, world);
-    // nothing has been rejected that could be retried
+      return skipInQueue(request, target, by);
     case 'retry':
     case 'undo':
-      return true;
+      return { refused: 'the request waits for its turn: nothing has failed that could be tried again' };
   }
 }
 
-async function writeSkip(
-  request: ContainerRecreateRequest,
-  container: string | undefined,
-  by: string,
-  world: RequestPassDependencies,
-): Promise<boolean> {
+function skipInQueue(request: ContainerRecreateRequest, target: string | undefined, by: string): OrderInQueue {
   const { status, spec } = request;
-  if (container === undefined || !spec.containers.some((one) => one.name === container)) return true;
+  const names = spec.containers.map((one) => one.name);
+  const container = target ?? names[0];
+  if (container === undefined || !names.includes(container)) return { refused: notOfRequest(container ?? '', names) };
   const states = status?.containerRecreateStates ?? [];
   const state = states.find((one) => one.name === container) ?? { name: container, phase: 'Pending' };
-  if (state.phase !== 'Pending' || skipperOf(state) !== undefined) return true;
+  const skipper = skipperOf(state);
+  // written by an attempt whose Event is missing
+  if (skipper === by) return { write: async () => true, target: container };
+  if (skipper !== undefined) return { refused: `container "${container}" is skipped already, by ${skipper}` };
+  if (state.phase !== 'Pending') return { refused: `container "${container}" is ${state.phase} already` };
   const others = states.filter((one) => one.name !== container);
-  return await writeStatus(request, world, {
-    phase: status?.phase ?? '',
-    containerRecreateStates: [...others, { ...state, message: skippedMessage(by) }],
-  });
+  const containerRecreateStates = [...others, { ...state, message: skippedMessage(by) }];
+  const phase = status?.phase ?? '';
+  return {
+    write: (queued, world) => writeStatus(queued, world, { phase, containerRecreateStates }),
+    target: container,
+  };
 }

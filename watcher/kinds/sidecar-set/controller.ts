@@ -88,7 +88,7 @@ export function sidecarSetController(context: ControllerContext): Controller {
       isFirst = false;
     },
     workflowTypes: [rollOutType, swapSidecarType],
-    fleet: { kind: fleet.kind, queue: () => fleet.queue },
+    fleet: { kind: fleet.kind, queue: () => fleet.queue, pods: (uid) => fleet.podsOf(uid) },
     swaps: () => fleet.swaps,
     operations: () => ({ kind: sidecarSets.kind, states: [...sets.all()].map((set) => rollOuts.stateOf(set)) }),
     stop: () => fleet.stop(),

@@ -2,10 +2,12 @@
  * SidecarSets as a fleet: one queue in which each has one writer, and the roll-outs that give the permits to update running
  * pods. A SidecarSet keeps no pods of its own; it is a sibling of workloads on the same queue.
  */
+import type { PodOfFleet } from '../../../activities/fleet/orders.ts';
 import type { JsonObject } from '../../../api/base/json.ts';
 import { failureTypeOf } from '../../../api/core/failure.ts';
 import type { KubeObject } from '../../../api/core/meta.ts';
 import type { Pod } from '../../../api/core/pod.ts';
+import { qualifiedName } from '../../../api/core/refs.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
 import { rollOutId } from '../../../api/fleet/operation.ts';
 import { prefetchShare } from '../../../api/fleet/pre-download.ts';
@@ -163,6 +165,14 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
   /** Whether the roll-out of this SidecarSet goes on, or has to. */
   isRollingOut(uid: string): boolean {
     return this.rollOuts.wanted(uid)?.isWanted === true || this.#queue?.hasRollOut(uid) === true;
+  }
+
+  /** The pods of this SidecarSet. Those that are skipped use up nothing. */
+  podsOf(uid: string): readonly PodOfFleet[] {
+    const owner = this.sets.byUid(uid);
+    if (owner === undefined) return [];
+    const pods = this.pods.byIndex(podsBySidecarSet, owner.metadata.name).filter((pod) => this.manages(owner, pod));
+    return pods.map((pod) => ({ name: qualifiedName(pod.metadata), spendsBudget: false }));
   }
 
   look(uid: string): SidecarSetInput | undefined {

@@ -1,9 +1,9 @@
 /** What becomes of the orders of operators: by the next command, by another revision, and once they are through. */
 
 import { jsonBytes } from '../../../api/base/json-bytes.ts';
-import type { CommandName } from '../../../api/engine/operations.ts';
+import type { CommandAnswer, CommandName } from '../../../api/engine/operations.ts';
 import { isSaying, type Order, type RollOutOrders } from '../../../api/fleet/roll-out-orders.ts';
-import { fitting, shortened } from '../text-size.ts';
+import { fitting, listed, shortened } from '../text-size.ts';
 import type { Permit, Undo } from './permit.ts';
 
 /** A command as far as it is about orders. */
@@ -42,18 +42,28 @@ export const mostSkipBytes = 1_800;
 
 const mostNameBytes = 120;
 
-/** The orders once a command is obeyed, or why it cannot be. */
-export function ordersAfter(
-  command: OrderCommand,
-  scene: OrderScene,
-): { readonly orders: RollOutOrders } | { readonly refused: string } {
+/** Names of pods in an Event. */
+const mostListBytes = 300;
+
+/** The orders once a command is obeyed, and what it was about; or why it cannot be. */
+export type OrdersAfter =
+  | {
+      readonly orders: RollOutOrders;
+      readonly answer: CommandAnswer;
+      /** The pods that it skips. Absent: it skips none. */
+      readonly skips?: readonly string[];
+    }
+  | { readonly refused: string };
+
+export function ordersAfter(command: OrderCommand, scene: OrderScene): OrdersAfter {
   const { revision, previous } = scene;
   const before = ordersFor(scene.orders, revision);
   const { paused, aborted, undo, skip } = before ?? {};
   const order: Order = { by: shortened(command.by, mostNameBytes), at: command.at };
   const kept = { ...(paused && { paused }), ...(aborted && { aborted }), ...(undo && { undo }), ...(skip && { skip }) };
-  const obeyed = (orders: Omit<RollOutOrders, 'version' | 'revision'>) => ({
+  const obeyed = (orders: Omit<RollOutOrders, 'version' | 'revision'>, answer: CommandAnswer = {}) => ({
     orders: { version: (scene.orders?.version ?? 0) + 1, revision, ...orders },
+    answer,
   });
   switch (command.name) {
     case 'pause':
@@ -64,31 +74,78 @@ export function ordersAfter(
       const { paused: _, aborted: __, ...others } = kept;
       const { undo: ___, ...rolledOut } = others;
       // the last thing that was ordered is taken back first
-      return obeyed(paused || aborted ? others : rolledOut);
+      if (paused || aborted) return obeyed(others);
+      if (undo) return obeyed(rolledOut, { note: `the undo is taken back: pods get revision ${revision}` });
+      return { refused: 'it is neither paused nor aborted nor undone' };
     }
     case 'retry': {
       const { aborted: _, skip: skipped = [], ...others } = kept;
-      if (command.target === undefined) return obeyed(others);
+      if (command.target === undefined) return obeyed(others, about(skipped));
       const names = podsNamed(command.target, scene);
       if (typeof names === 'string') return { refused: names };
+      const again = skipped.filter((name) => names.includes(name));
+      if (again.length === 0 && !aborted) {
+        const those = skipped.length === 0 ? 'no pod is' : `skipped: ${listed(skipped, mostListBytes)}`;
+        return { refused: `${listed(names, mostNameBytes)} is not skipped; ${those}` };
+      }
       const left = skipped.filter((name) => !names.includes(name));
-      return obeyed({ ...others, ...(left.length > 0 && { skip: left }) });
+      return obeyed({ ...others, ...(left.length > 0 && { skip: left }) }, about(again));
     }
     case 'undo': {
       const to = undo?.to ?? previous;
       if (to === undefined) return { refused: scene.noUndo ?? 'no earlier revision is kept' };
-      return obeyed({ undo: undo ?? { ...order, to } });
+      return obeyed({ undo: undo ?? { ...order, to } }, { target: to });
     }
     case 'skip': {
       const names = command.target === undefined ? podsIn(scene.blockedBy) : podsNamed(command.target, scene);
       if (typeof names === 'string') return { refused: names };
       if (names.length === 0) return { refused: 'it has no target, and the roll-out does not wait for a pod' };
-      const all = [...new Set([...(skip ?? []), ...names])];
+      const skips = names.filter((name) => !skip?.includes(name));
+      if (skips.length === 0) return { refused: `skipped already: ${listed(names, mostListBytes)}` };
+      const all = [...(skip ?? []), ...skips];
       if (jsonBytes(all) > mostSkipBytes)
         return { refused: 'no more pods can be skipped; retry includes the skipped pods again' };
-      return obeyed({ ...kept, skip: all });
+      return { ...obeyed({ ...kept, skip: all }, about(skips)), skips };
     }
   }
+}
+
+function about(pods: readonly string[]): CommandAnswer {
+  return pods.length === 0 ? {} : { target: listed(pods, mostListBytes) };
+}
+
+/** The orders without the skips of these pods, which the object does not have. */
+export function withoutSkips(orders: RollOutOrders, names: readonly string[]): RollOutOrders {
+  const { skip = [], ...others } = orders;
+  const left = skip.filter((name) => !names.includes(name));
+  return left.length === 0 ? others : { ...others, skip: left };
+}
+
+/** What has become of the names of pods that were to be skipped. */
+export interface CheckedSkips {
+  /** No pod of the object has this name. */
+  readonly unknown: readonly string[];
+  /** They are unavailable, and counted by maxUnavailable also while they are skipped. */
+  readonly unavailable: readonly string[];
+  /** Pods that the object has, the first of them, and how many there are. */
+  readonly pods: readonly string[];
+  readonly count: number;
+}
+
+/** The answer to the command that skips these pods, once that is known. */
+export function answerToSkip(names: readonly string[], checked: CheckedSkips | undefined): CommandAnswer {
+  if (checked === undefined) return about(names);
+  const { unknown, unavailable, pods, count } = checked;
+  const known = names.filter((name) => !unknown.includes(name));
+  if (known.length === 0) {
+    const more = count > pods.length ? ` and ${count - pods.length} more` : '';
+    const has = count === 0 ? 'it has none' : `it has ${pods.join(', ')}${more}`;
+    return { refused: `${listed(names, mostNameBytes)} is none of its pods: ${has}` };
+  }
+  const still = known.filter((name) => unavailable.includes(name));
+  if (still.length === 0) return about(known);
+  const note = `still unavailable, and so still counted by maxUnavailable: ${listed(still, mostListBytes)}`;
+  return { ...about(known), note };
 }
 
 /**

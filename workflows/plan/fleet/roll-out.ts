@@ -13,7 +13,17 @@ import { isSaying, type RollOutOrders } from '../../../api/fleet/roll-out-orders
 import { shortened, summaryBytes } from '../text-size.ts';
 import { type BatchVerdict, batchText, type ChosenPod, type PodBatch, podsOf } from './batch.ts';
 import type { ChoiceVerdict, Leave } from './permit.ts';
-import { isHeld, joinedOrders, namedBy, type OrderCommand, ordersAfter, ordersFor, undoOf } from './roll-out-orders.ts';
+import {
+  isHeld,
+  joinedOrders,
+  namedBy,
+  type OrderCommand,
+  type OrdersAfter,
+  ordersAfter,
+  ordersFor,
+  undoOf,
+  withoutSkips,
+} from './roll-out-orders.ts';
 
 /** Where a roll-out stands. */
 export interface RollOutProgress {
@@ -30,6 +40,8 @@ export interface RollOutProgress {
   /** Grows whenever the same is to be asked again. */
   readonly round: number;
   readonly waitingFor?: WaitingFor;
+  /** What kept it when it was last asked, until there is another answer: people see that for as long. */
+  readonly blockedBefore?: readonly string[];
   /** Why nothing is asked for the time being. Absent: it is asked. */
   readonly parked?: Parked;
   /** It was parked before the question that is pending, which may be parked again as soon as its wait is reported. */
@@ -72,7 +84,8 @@ export type RollOutNews =
   | { readonly kind: 'command'; readonly id: number; readonly command: OrderCommand }
   /** Who gave a command of this name at this time. */
   | { readonly kind: 'identified'; readonly command: Pick<OrderCommand, 'name' | 'at'>; readonly by: string }
-  | { readonly kind: 'recorded'; readonly version: number }
+  /** The orders stand in the object, but for skips of pods that it does not have. */
+  | { readonly kind: 'recorded'; readonly version: number; readonly unknown?: readonly string[] }
   /** The orders could not be written. */
   | { readonly kind: 'refused'; readonly waitingFor: WaitingFor }
   /** The orders were not written: newer ones stand in the object, which this roll-out has not received. */
@@ -128,17 +141,16 @@ export function begun(
   };
 }
 
-/** Why a command cannot be obeyed; undefined when it can. */
-export function refusalOf(progress: RollOutProgress, command: OrderCommand): string | undefined {
-  const after = ordersAfter(command, sceneOf(progress));
-  return 'refused' in after ? after.refused : undefined;
+/** What becomes of a command that is applied to this progress. */
+export function afterCommand(progress: RollOutProgress, command: OrderCommand): OrdersAfter {
+  return ordersAfter(command, sceneOf(progress));
 }
 
-function sceneOf({ facts, orders, waitingFor, inFlight, namespace }: RollOutProgress) {
+function sceneOf({ facts, orders, waitingFor, blockedBefore, inFlight, namespace }: RollOutProgress) {
   const { revision, previous, noUndo } = facts;
   const nameOf = (pod: ChosenPod) => (namespace === '' ? qualifiedName(pod) : pod.name);
   const batches = new Map(inFlight.map(({ number, batch }) => [number, podsOf(batch).map(nameOf)]));
-  const blockedBy = waitingFor?.blockedBy ?? [];
+  const blockedBy = waitingFor?.blockedBy ?? blockedBefore ?? [];
   const undo = { ...(previous !== undefined && { previous }), ...(noUndo !== undefined && { noUndo }) };
   return { orders, revision, ...undo, blockedBy, batches, ...(namespace !== undefined && { namespace }) };
 }
@@ -163,7 +175,13 @@ export function heard(progress: RollOutProgress, news: RollOutNews): RollOutProg
       const { waitingFor, ...others } = progress;
       const isRefusal = !progress.parked && refusalReasons.some((reason) => reason === waitingFor?.reason);
       const recorded = Math.max(progress.recorded, news.version);
-      return { ...others, recorded, ...(waitingFor && !isRefusal && { waitingFor }) };
+      const { orders } = progress;
+      return {
+        ...others,
+        recorded,
+        ...(orders && news.unknown?.length && { orders: withoutSkips(orders, news.unknown) }),
+        ...(waitingFor && !isRefusal && { waitingFor }),
+      };
     }
     case 'refused':
       return { ...progress, waitingFor: news.waitingFor };
@@ -241,7 +259,7 @@ function judged(
     case 'batch': {
       // What was chosen under other orders is not carried out.
       if (!isSameLeave(of.leave, leaveOf(progress))) return askedAnew(progress);
-      const { waitingFor: _, ...others } = progress;
+      const { waitingFor: _, blockedBefore: __, ...others } = progress;
       const { batch } = verdict;
       const chosen = { number: progress.next, revision: of.leave.revision, batch, startedAtMs: atMs };
       return {
@@ -256,7 +274,7 @@ function judged(
       };
     }
     case 'allDone': {
-      const { waitingFor: _, ...others } = progress;
+      const { waitingFor: _, blockedBefore: __, ...others } = progress;
       const known = { ...others, summary: verdict.summary };
       // It ends with the latest facts, not with those of the time at which it asked.
       return isOutdated ? askedAnew(known) : { ...known, end: 'done', log: withLine(progress.log, verdict.summary) };
@@ -271,7 +289,11 @@ function judged(
       const parked = parkedBy(verdict, of, progress);
       const wasParked = verdict.parked === true && parked === undefined;
       const { parked: _, ...others } = progress;
-      const asked = { ...others, waitingFor, wasParked, isWoken: false, misses: 0, round: progress.round + 1 };
+      const blockedBefore = waitingFor.blockedBy;
+      const asked = {
+        ...{ ...others, waitingFor, blockedBefore, wasParked },
+        ...{ isWoken: false, misses: 0, round: progress.round + 1 },
+      };
       return parked ? { ...asked, parked } : asked;
     }
   }

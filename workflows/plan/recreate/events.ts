@@ -332,7 +332,7 @@ function resetWhenFailed(container: ContainerProgress, { target }: Command): Con
 }
 
 /** The container that the request waits for, according to its status. */
-function containerInTheWay(progress: Progress): ContainerProgress | undefined {
+export function containerInTheWay(progress: Progress): ContainerProgress | undefined {
   const { inFlight, containers } = progress;
   if (inFlight.stopping !== undefined) return containerNamed(progress, inFlight.stopping);
   const at = positionIn(progress);

@@ -51,7 +51,7 @@ export type KeptProgress = Pick<SwapProgress, 'isPaused' | 'isAborted' | 'goesBa
 
 export type SwapNews =
   | { readonly kind: 'changed' }
-  | { readonly kind: 'command'; readonly name: CommandName }
+  | { readonly kind: 'command'; readonly id?: number; readonly name: CommandName }
   /** `nth` and `answers`: the looks and answers of the progress when it began. */
   | {
       readonly kind: 'looked';
@@ -137,7 +137,7 @@ function commanded(progress: SwapProgress, name: CommandName): SwapProgress {
     case 'retry':
       return progress.rests ? lookAgain(progress) : unparked(progress);
     case 'skip':
-      return progress.swap?.stage === 'begin' ? { ...progress, skipsBackOff: true } : progress;
+      return backOffUntilMs(progress) === undefined ? progress : { ...progress, skipsBackOff: true };
     case 'abort':
       // a look says whether anything has begun
       return lookAgain({ ...progress, isAborted: true });

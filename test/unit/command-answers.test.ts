@@ -1,0 +1,163 @@
+import { describe, expect, it } from '@jest/globals';
+import { type CommandName, commandEvent, commandNames, commandsOf } from '../../api/engine/operations.ts';
+import type { RollOutFacts } from '../../api/fleet/operation.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import { answerToSkip, ordersAfter } from '../../workflows/plan/fleet/roll-out-orders.ts';
+import { answerTo } from '../../workflows/plan/recreate/answer.ts';
+import { applyEvent, newProgress } from '../../workflows/plan/recreate/events.ts';
+import type { Progress } from '../../workflows/plan/recreate/model.ts';
+import { answerToRefresh, newRefresh } from '../../workflows/plan/refresh-environment.ts';
+import { answerToSwap } from '../../workflows/plan/sidecar-swap/answer.ts';
+import { afterNews, begunSwap } from '../../workflows/plan/sidecar-swap/progress.ts';
+
+describe('the Event about a command', () => {
+  it('says what was done to what, or why nothing was', () => {
+    expect(commandEvent('pause', 'ann')).toEqual({ type: 'Normal', reason: 'Paused', message: 'Paused by ann' });
+    expect(
+      commandEvent('undo', 'ann', { target: 'web-1', note: 'it never became available', isWarning: true }),
+    ).toEqual({
+      type: 'Warning',
+      reason: 'Undone',
+      message: 'Undone to revision web-1 by ann; it never became available',
+    });
+    const refused = `it must be one of ${commandNames.join(', ')}`;
+    expect(commandEvent('pasue', 'ann', { refused })).toEqual({
+      type: 'Warning',
+      reason: 'CommandRefused',
+      message: 'Command pasue by ann has no effect: it must be one of pause, resume, retry, skip, abort',
+    });
+  });
+
+  it('undo is a command of roll-outs only', () => {
+    expect(commandsOf('rollOut')).toContain('undo');
+    expect(commandsOf('pullImages')).not.toContain('undo');
+  });
+});
+
+describe('a command about a request to recreate containers', () => {
+  const names = ['app', 'proxy'];
+  const container = { phase: 'Pending', isKilled: false, originalId: '0', originalRestartCount: 0 } as const;
+  const order = {
+    ...{ request: 'crr-a', pod: 'web', ordered: false, force: false, graceSeconds: 30, minStartedSeconds: 0 },
+    failurePolicy: 'Ignore',
+  } as const;
+  const begun = newProgress({ order, phase: '', containers: names.map((name) => ({ ...container, name })) });
+  const given = (progress: Progress, name: (typeof commandNames)[number], target?: string) =>
+    applyEvent(progress, { kind: 'command', command: { id: 1, name, by: 'ann', ...(target && { target }) } });
+  const answer = (progress: Progress, name: (typeof commandNames)[number], target?: string) =>
+    answerTo(progress, { name, ...(target !== undefined && { target }) });
+
+  it('is refused for a container that the request does not have, with those that it has', () => {
+    for (const name of ['skip', 'retry'] as const) {
+      const why = 'container "prxy" is not one of the request, which has app and proxy';
+      expect(answer(begun, name, 'prxy')).toEqual({ refused: why });
+    }
+    const long = 'x'.repeat(300);
+    expect(answer(begun, 'skip', long).refused?.length).toBeLessThan(250);
+  });
+
+  it('names the container that is skipped, and is refused where that changes nothing', () => {
+    expect(answer(begun, 'skip')).toEqual({ target: 'app' });
+    expect(answer(begun, 'skip', 'proxy')).toEqual({ target: 'proxy' });
+    const skipped = given(begun, 'skip', 'proxy');
+    expect(answer(skipped, 'skip', 'proxy')).toEqual({ refused: 'container "proxy" is skipped already' });
+    const stopping = applyEvent(
+      { ...begun, inFlight: { ...begun.inFlight, stopping: 'app' } },
+      { kind: 'command', command: { id: 1, name: 'pause', by: 'ann' } },
+    );
+    expect(answer(stopping, 'skip')).toEqual({ target: 'app', note: 'its stop has begun, and is finished' });
+  });
+
+  it('is refused where there is nothing to resume or to retry, and at the end', () => {
+    expect(answer(begun, 'resume')).toEqual({ refused: 'the request is not paused' });
+    expect(answer(given(begun, 'pause'), 'resume')).toEqual({});
+    expect(answer(begun, 'retry', 'app')).toEqual({ refused: 'the stop of container "app" has not failed' });
+    const result = { kind: 'failed', message: 'no' } as const;
+    const failed = applyEvent(begun, { kind: 'stopEnded', container: 'app', result });
+    expect(answer(failed, 'retry')).toEqual({ target: 'app' });
+    expect(answer(given(begun, 'abort'), 'pause')).toEqual({ refused: 'the request is at its end' });
+  });
+});
+
+describe('a command about the refresh of an environment', () => {
+  const seen = {
+    kind: 'seen',
+    instances: ['app', 'log'].map((name) => ({ name, runtime: 'containerd', containerId: `${name}-0` })),
+    more: false,
+  } as const;
+  const answer = (name: (typeof commandNames)[number], target?: string) =>
+    answerToRefresh(newRefresh('web'), { name, ...(target !== undefined && { target }) }, seen);
+
+  it('is refused without a target where it needs one, and for a container that is not refreshed', () => {
+    expect(answer('skip').refused).toBe(
+      'all containers are restarted at once, so it needs a target; left: app and log',
+    );
+    expect(answer('skip', 'ap').refused).toBe('container "ap" does not run with an old environment; left: app and log');
+    expect(answer('skip', 'app')).toEqual({});
+    expect(answer('resume')).toHaveProperty('refused');
+    expect(answer('retry', 'app').refused).toBe('container "app" is not skipped');
+  });
+});
+
+describe('a command about a swap', () => {
+  const slots = { incoming: [{ container: 'm-2', image: 'm:2' }], outgoing: [{ container: 'm-1', image: 'e:1' }] };
+  const at = (stage: 'begin' | 'starting' | 'resetting', backOffUntil?: string) => {
+    const begun = begunSwap('web-0');
+    const look = { kind: 'open', stage, ...slots, target: 'h', ...(backOffUntil && { backOffUntil }) } as const;
+    return afterNews(begun, { kind: 'looked', look, nth: begun.looks, answers: 0, atMs: 0 });
+  };
+
+  it('skips the back-off of the kubelet, and is refused where that is not waited for', () => {
+    const waits = at('begin', '2026-11-22T10:10:00Z');
+    expect(answerToSwap(waits, 'skip')).toEqual({ target: 'the back-off of the kubelet' });
+    for (const progress of [begunSwap('web-0'), at('begin'), at('starting')]) {
+      expect(answerToSwap(progress, 'skip')).toHaveProperty('refused');
+    }
+  });
+
+  it('says what it does not undo', () => {
+    expect(answerToSwap(at('starting'), 'abort')).toEqual({});
+    expect(answerToSwap(at('resetting'), 'abort').note).toMatch(/the new version serves already/);
+    expect(answerToSwap(at('starting'), 'pause').note).toMatch(/is finished/);
+    expect(answerToSwap(at('begin'), 'resume')).toEqual({ refused: 'the swap is not paused' });
+  });
+});
+
+describe('a command about a roll-out', () => {
+  const facts: Pick<RollOutFacts, 'revision' | 'previous'> = { revision: 'web-2', previous: 'web-1' };
+  const answer = (name: CommandName, target?: string, orders?: RollOutOrders, blockedBy: readonly string[] = []) => {
+    const command = { name, by: 'ann', at: 't', ...(target !== undefined && { target }) };
+    const after = ordersAfter(command, { ...facts, orders, blockedBy, namespace: 'shop' });
+    return 'refused' in after ? after : after.answer;
+  };
+  const skipping = { version: 1, revision: 'web-2', skip: ['web-a'] };
+
+  it('names the pods, and the revision that it goes back to', () => {
+    expect(answer('skip', undefined, undefined, ['pod/web-a', 'pod/web-b'])).toEqual({ target: 'web-a and web-b' });
+    expect(answer('skip', undefined, skipping, ['pod/web-a', 'pod/web-b'])).toEqual({ target: 'web-b' });
+    expect(answer('retry', undefined, skipping)).toEqual({ target: 'web-a' });
+    expect(answer('undo')).toEqual({ target: 'web-1' });
+    const undone = { version: 1, revision: 'web-2', undo: { by: 'ann', at: 't', to: 'web-1' } };
+    expect(answer('resume', undefined, undone)).toEqual({ note: 'the undo is taken back: pods get revision web-2' });
+  });
+
+  it('is refused where it would change nothing', () => {
+    expect(answer('skip', undefined, skipping, ['pod/web-a'])).toEqual({ refused: 'skipped already: web-a' });
+    expect(answer('retry', 'web-b', skipping)).toEqual({ refused: 'web-b is not skipped; skipped: web-a' });
+    expect(answer('retry', 'web-b')).toEqual({ refused: 'web-b is not skipped; no pod is' });
+    expect(answer('resume')).toEqual({ refused: 'it is neither paused nor aborted nor undone' });
+  });
+
+  it('that skips pods says which of them stay unavailable, and is refused for pods that the object does not have', () => {
+    const checked = { unknown: ['web-nope'], unavailable: ['web-a'], pods: ['web-a', 'web-b'], count: 12 };
+    expect(answerToSkip(['web-a', 'web-b', 'web-nope'], checked)).toEqual({
+      target: 'web-a and web-b',
+      note: 'still unavailable, and so still counted by maxUnavailable: web-a',
+    });
+    expect(answerToSkip(['web-b'], checked)).toEqual({ target: 'web-b' });
+    const refused = 'web-nope is none of its pods: it has web-a, web-b and 10 more';
+    expect(answerToSkip(['web-nope'], checked)).toEqual({ refused });
+    // a watcher of an earlier release does not check
+    expect(answerToSkip(['web-nope'], undefined)).toEqual({ target: 'web-nope' });
+  });
+});
