@@ -3,7 +3,7 @@
 import { jsonPointer } from '../api/base/json.ts';
 import { apiVersionOf, type KubeObject, type ObjectMeta, type Resource } from '../api/core/meta.ts';
 import { eventComponent, windlassAnnotation } from '../api/core/well-known.ts';
-import { type CommandName, parseCommandText, unreadableCommandEvent } from '../api/engine/operations.ts';
+import { type CommandName, commandEvent, parseCommandText, unreadableCommandEvent } from '../api/engine/operations.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { tellEvent } from '../kube/events.ts';
 import type { PassResult } from '../kube/keyed-queue.ts';
@@ -25,8 +25,8 @@ export type Commanded =
   | { readonly kind: 'later' }
   /** Not Temporal: the command is carried out here. False: that could not be written yet, and the annotation stays. */
   | { readonly kind: 'here'; readonly obey: (command: AnnotatedCommand) => Promise<boolean> }
-  /** There is no receiver: the annotation is only removed. */
-  | { readonly kind: 'nobody' };
+  /** There is no receiver, and why: it is refused. */
+  | { readonly kind: 'nobody'; readonly why: string };
 
 /** A command from the annotation of an object. */
 export interface AnnotatedCommand {
@@ -38,8 +38,7 @@ export interface AnnotatedCommand {
 }
 
 export interface CommandDependencies {
-  /** Without `create`, no Event is written as an answer. */
-  readonly kube: Pick<KubeClient, 'patch'> & Partial<Pick<KubeClient, 'create'>>;
+  readonly kube: Pick<KubeClient, 'patch' | 'create'>;
   readonly starter: Pick<Starter, 'command' | 'isSent'>;
 }
 
@@ -49,24 +48,25 @@ export function hasCommand({ metadata }: Pick<KubeObject, 'metadata'>): boolean 
 }
 
 /**
- * Delivers the command in the annotation of an object, and then removes the annotation, even if it contains no valid
- * command. The ID of a command makes a second delivery harmless. Returns when to retry if there is no run yet to
+ * Delivers the command in the annotation of an object, and then removes the annotation. What is no valid command, or has no
+ * receiver, is removed and refused by an Event. The ID of a command makes a second delivery harmless. Returns when to retry if there is no run yet to
  * receive it.
  */
 export async function passOnCommand(
   object: Pick<KubeObject, 'metadata'>,
   resource: Resource,
   understood: readonly CommandName[],
-  commanded: Commanded,
+  receiverOf: (command: Pick<AnnotatedCommand, 'name'>) => Commanded,
   { kube, starter }: CommandDependencies,
 ): Promise<PassResult | undefined> {
   const { annotations, namespace = '', name, uid } = object.metadata;
   const text = annotations?.[windlassAnnotation.command];
   if (text === undefined) return undefined;
   const command = parseCommandText(text, understood);
-  if (command) {
-    const { by, at } = commander(object);
-    const delivery = await deliver({ ...command, by, id: `${uid}/${at}/${text}` }, commanded, starter);
+  const { by, at } = commander(object);
+  const receiver = command && receiverOf(command);
+  if (command && receiver) {
+    const delivery = await deliver({ ...command, by, id: `${uid}/${at}/${text}` }, receiver, starter);
     if (delivery.kind === 'stays') return delivery.again;
   }
   const path = jsonPointer('metadata', 'annotations', windlassAnnotation.command);
@@ -76,14 +76,13 @@ export async function passOnCommand(
     { op: 'remove', path },
   ];
   const removed = await unlessMovedOn(kube.patch(resource, { namespace, name }, 'json', removal));
-  const { create } = kube;
-  if (!command && removed && create) {
+  const refusal =
+    command === undefined
+      ? unreadableCommandEvent(text, understood)
+      : receiver?.kind === 'nobody' && commandEvent(command.name, by, { refused: receiver.why });
+  if (removed && refusal) {
     const about = { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata: object.metadata };
-    const event = unreadableCommandEvent(text, understood);
-    await tellEvent(
-      { create: create.bind(kube) },
-      { about, component: eventComponent.commands, atMs: Date.now(), ...event },
-    );
+    await tellEvent(kube, { about, component: eventComponent.commands, atMs: Date.now(), ...refusal });
   }
   return undefined;
 }

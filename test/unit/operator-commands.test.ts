@@ -22,7 +22,7 @@ async function passOn(text: string, commanded: Commanded, sent = false) {
   const calls: unknown[] = [];
   const events: unknown[] = [];
   const object = cloneSet({}, { metadata: { annotations: { [windlassAnnotation.command]: text } } });
-  const again = await passOnCommand(object, cloneSets, rollOutCommandNames, commanded, {
+  const again = await passOnCommand(object, cloneSets, rollOutCommandNames, () => commanded, {
     kube: {
       patch: async (_resource, _name, kind) => {
         calls.push(kind);
@@ -76,9 +76,17 @@ describe('a command in the annotation of a fleet object', () => {
     expect(given).toHaveLength(2);
   });
 
-  it('is only taken off when it is none, or when there is nobody to hear it', async () => {
+  it('is taken off when it is none, or refused where what it is about has ended', async () => {
     expect((await passOn('dance', { kind: 'started', operation })).calls).toEqual(['json']);
-    expect((await passOn('pause', { kind: 'nobody' })).calls).toEqual(['json']);
+    const { calls, events } = await passOn('pause', { kind: 'nobody', why: 'the request has ended' });
+    expect(calls).toEqual(['json']);
+    expect(events).toMatchObject([
+      {
+        type: 'Warning',
+        reason: 'CommandRefused',
+        message: 'Command pause by an annotation has no effect: the request has ended',
+      },
+    ]);
     expect(hasCommand(cloneSet())).toBe(false);
   });
 

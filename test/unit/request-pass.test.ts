@@ -680,12 +680,22 @@ describe('a command in the annotation', () => {
     expect(commands).toMatchObject([[workflowId, 'abort', { request: 'uid-of-crr-a' }]]);
   });
 
-  it('is only taken off where it is none, and where the request has ended', async () => {
-    for (const requests of [[commanded('dance')], [commanded('pause', { status: { phase: 'Completed' } })]]) {
-      const { pass, commands, read } = watcherAt({ requests, sent: [workflowId] });
+  it('is refused where it is none, and where the request has ended', async () => {
+    const condition = { type: 'Complete', status: 'True', reason: 'ContainersRecreated', message: '' } as const;
+    const conditions = [{ ...condition, lastTransitionTime: createdAt }];
+    const ended = commanded('pause', { status: { phase: 'Completed', conditions } });
+    for (const requests of [[commanded('dance')], [ended]]) {
+      const { pass, commands, read, writes } = watcherAt({ requests, sent: [workflowId] });
       await pass();
       expect(commands).toEqual([]);
       expect(read('crr-a')?.metadata.annotations).toEqual({});
+      const events = writes.filter(({ plural }) => plural === 'events').map(({ body }) => body);
+      expect(events).toMatchObject([{ type: 'Warning', reason: 'CommandRefused' }]);
+      if (requests[0] !== ended) continue;
+      expect(JSON.stringify(events)).toContain(
+        'Command pause by annotation of kubectl-annotate has no effect: the request has ended (Complete: ' +
+          'ContainersRecreated); create another request to recreate containers again',
+      );
     }
   });
 
@@ -749,7 +759,19 @@ describe('a command in the annotation', () => {
       expect(status?.containerRecreateStates).toEqual([{ name: 'app', phase: 'Pending', message: `skipped by ${by}` }]);
       const again = await obeyed('skip', { status: { ...queued, ...status } });
       expect(again.status?.containerRecreateStates).toHaveLength(1);
-      expect((await obeyed('skip other')).status).toEqual(queued);
+      expect(again.events).toMatchObject([{ reason: 'Skipped', message: `Skipped app by ${by}` }]);
+    });
+
+    it.each([
+      ['skip other', 'container "other" is not one of the request, which has app'],
+      ['resume', 'the request is not paused'],
+      ['retry', 'the request waits for its turn: nothing has failed that could be tried again'],
+      ['abort app', 'abort takes no target here: it is about all that the operation does'],
+    ])('%s is refused, and nothing is written', async (text, why) => {
+      const { status, events } = await obeyed(text);
+      expect(status).toEqual(queued);
+      const message = `Command ${text.split(' ')[0]} by ${by} has no effect: ${why}`;
+      expect(events).toMatchObject([{ type: 'Warning', reason: 'CommandRefused', message }]);
     });
 
     it('stays where it is while the request changes', async () => {

@@ -18,12 +18,14 @@ function watcher(trouble?: EngineTrouble) {
   const told: string[] = [];
   /** Commands, starts and patches, in their order. */
   const acts: unknown[] = [];
+  const events: unknown[] = [];
   const wanted = new Set<string>();
   return {
     operations,
     forgotten,
     told,
     acts,
+    events,
     async pass(pod?: Pod, request?: ContainerRecreateRequest) {
       await passOverSidecars('pod-1', {
         pods: cacheOf(pod ? [trimPod(pod)] : []),
@@ -33,7 +35,11 @@ function watcher(trouble?: EngineTrouble) {
         kube: {
           patch: async (_resource, _name, _kind, body) => {
             acts.push(body);
-            return undefined as never;
+            return {} as never;
+          },
+          create: async (_resource, event) => {
+            events.push(event);
+            return event as never;
           },
         },
         starter: {
@@ -195,10 +201,14 @@ describe('a command in the annotation of the pod', () => {
       'of which somebody aborted it',
       commanded('retry', due, { 'windlass.io/sidecar-termination': '{"abortedBy":"ann"}' }),
     ],
-  ])('is only taken off a pod %s', async (_, pod) => {
+  ])('is refused for a pod %s', async (_, pod) => {
     const context = watcher();
     await context.pass(pod);
     expect(context.acts).toEqual([removal('retry')]);
+    expect(context.events).toMatchObject([
+      { type: 'Warning', reason: 'CommandRefused', involvedObject: { kind: 'Pod' } },
+    ]);
+    expect(JSON.stringify(context.events)).toContain('the termination of the sidecars of this pod has ended');
   });
 
   it('is left alone where no sidecars are ended', async () => {

@@ -20,7 +20,7 @@ import type { RollOutWanted, WorkloadPlan } from '../../workflows/plan/fleet/inp
 import { isHeld, ordersFor } from '../../workflows/plan/fleet/roll-out-orders.ts';
 import type { ControllerContext } from '../controller.ts';
 import { operationState } from '../operation-state.ts';
-import { passOnCommand } from '../operator-commands.ts';
+import { type AnnotatedCommand, type Commanded, passOnCommand } from '../operator-commands.ts';
 import type { WantedOperation } from '../starter.ts';
 
 /** A roll-out that has not asked for so long is told to: it may have lost what it was told last, as after a restore. */
@@ -130,10 +130,22 @@ export class RollOuts<Owner extends RolledOutObject> {
     const operation = operationOf(resource.kind, owner, rollOut.facts);
     if (rollOut.isWanted) starter.want(operation);
     else starter.forget(rollOutId(uid));
-    // An undo may come long after a roll-out has ended, so a command starts one.
-    const commanded = { kind: 'started', operation } as const;
-    return passOnCommand(owner, resource, rollOutCommandNames, commanded, { kube, starter });
+    const receiverOf = ({ name }: Pick<AnnotatedCommand, 'name'>): Commanded => {
+      // An undo may come long after a roll-out has ended, so a command starts one.
+      const isOver = name !== 'undo' && rollOut.isRolledOut && isUpToDate(rollOut, owner);
+      return isOver ? { kind: 'nobody', why: nothingToRollOut(rollOut) } : { kind: 'started', operation };
+    };
+    return passOnCommand(owner, resource, rollOutCommandNames, receiverOf, { kube, starter });
   }
+}
+
+function isUpToDate({ facts }: RollOutWanted, { metadata }: KubeObject): boolean {
+  return facts.generation === (metadata.generation ?? 0);
+}
+
+function nothingToRollOut({ facts }: RollOutWanted): string {
+  const undo = facts.previous === undefined ? '' : `, or undo to return to revision ${facts.previous}`;
+  return `nothing is rolled out, as all pods are of revision ${facts.revision}; change the spec to pause the next roll-out${undo}`;
 }
 
 function operationOf(kind: string, { metadata }: KubeObject, facts: RollOutFacts): WantedOperation {

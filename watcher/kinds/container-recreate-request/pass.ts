@@ -1,6 +1,6 @@
 import { fnv1a } from '../../../api/base/fnv.ts';
 import { restartContainersId } from '../../../api/container-recreate-request/operation.ts';
-import { recreateWaits } from '../../../api/container-recreate-request/texts.ts';
+import { endedRequest, recreateWaits } from '../../../api/container-recreate-request/texts.ts';
 import {
   type ContainerRecreateRequest,
   crr,
@@ -70,7 +70,7 @@ export async function passOverRequests(
   for (const request of requests) {
     const workflowId = restartContainersId(podUid);
     const commanded = commandedOf(request, queue, workflowId, world);
-    due.push(await passOnCommand(request, crr, commandNames, commanded, world));
+    due.push(await passOnCommand(request, crr, commandNames, () => commanded, world));
   }
   await fill(queue, podUid, world);
   return earliest(...due);
@@ -85,7 +85,7 @@ function commandedOf(
 ): Commanded {
   // the run may still be that of the previous request: it keeps the command for the next one
   if (request === first) return { kind: 'running', workflowId, request: request.metadata.uid };
-  if (!behind.includes(request)) return { kind: 'nobody' };
+  if (!behind.includes(request)) return { kind: 'nobody', why: endedRequest(request) };
   return { kind: 'here', obey: async (command) => await obeyInQueue(request, command, world) };
 }
 

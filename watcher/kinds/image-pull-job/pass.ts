@@ -9,6 +9,7 @@ import {
   pullOnNodesId,
   pullOnNodesType,
 } from '../../../api/image-pull-job/operation.ts';
+import { endedPullJob } from '../../../api/image-pull-job/texts.ts';
 import {
   type ImagePullJob,
   type ImagePullJobStatus,
@@ -231,8 +232,10 @@ async function expire(job: ImagePullJob, world: PullJobPassDependencies): Promis
 
 async function command(job: ImagePullJob, { kube, starter }: PullJobPassDependencies): Promise<PassResult | undefined> {
   const workflowId = pullOnNodesId(job.metadata.uid);
-  const commanded = isFinished(job) ? ({ kind: 'nobody' } as const) : ({ kind: 'running', workflowId } as const);
-  return await passOnCommand(job, imagePullJobs, commandNames, commanded, { kube, starter });
+  const receiver = isFinished(job)
+    ? ({ kind: 'nobody', why: endedPullJob(job) } as const)
+    : ({ kind: 'running', workflowId } as const);
+  return await passOnCommand(job, imagePullJobs, commandNames, () => receiver, { kube, starter });
 }
 
 /** `wakes`: how often its operation was told in this term that there is something to ask for again. */

@@ -50,6 +50,8 @@ export interface NodeImagePassDependencies {
 /** The maximum number of Secrets that one pass checks; others are left to later passes. */
 const mostAskedSecrets = 256;
 
+const nothingOpen = 'all pulls of this node have ended; create an ImagePullJob to pull an image again';
+
 /** One pass over the NodeImage of one node, by the name of the node. */
 export async function passOverNodeImage(
   name: string,
@@ -182,8 +184,10 @@ async function command(
 ): Promise<PassResult | undefined> {
   const isOpen = openTags(nodeImage).length > 0;
   const workflowId = pullImagesId(nodeImage.metadata.uid);
-  const commanded = isOpen ? ({ kind: 'running', workflowId } as const) : ({ kind: 'nobody' } as const);
-  return await passOnCommand(nodeImage, nodeImages, commandNames, commanded, { kube, starter });
+  const receiver = isOpen
+    ? ({ kind: 'running', workflowId } as const)
+    : ({ kind: 'nobody', why: nothingOpen } as const);
+  return await passOnCommand(nodeImage, nodeImages, commandNames, () => receiver, { kube, starter });
 }
 
 /** Writes into the status why Temporal does not run the operation. */

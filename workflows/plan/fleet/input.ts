@@ -129,4 +129,6 @@ export interface WorkloadPlan<Status> extends FleetPlan<Intention> {
 export interface RollOutWanted {
   readonly facts: RollOutFacts;
   readonly isWanted: boolean;
+  /** All pods are where the spec wants them, and no undo is in effect: orders would be about nothing. */
+  readonly isRolledOut: boolean;
 }

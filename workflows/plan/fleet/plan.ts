@@ -210,11 +210,14 @@ function pruned<Scene extends FleetScene>(
 ): readonly Intention[] {
   const spec = planner.prunedSpec?.(scene);
   const revision = scene.revisions.update.metadata.name;
-  const isRolledOut = scale.isSettled && !scene.isUndo && scene.counted.every((pod) => isAtGoal(scene, pod));
-  const orders = prunedOrders(ordersOf(scene.owner), { revision, isRolledOut });
+  const orders = prunedOrders(ordersOf(scene.owner), { revision, isRolledOut: isRolledOut({ scene, scale }) });
   if (!spec && !orders) return [];
   const patch = { ...spec, ...(orders && { metadata: { annotations: ordersAnnotation(orders.orders) } }) };
   return [{ kind: 'writeOwner', patch }];
+}
+
+function isRolledOut({ scene, scale }: Pick<Situation, 'scene' | 'scale'>): boolean {
+  return scale.isSettled && !scene.isUndo && scene.counted.every((pod) => isAtGoal(scene, pod));
 }
 
 function newsOf<Of extends Situation>(
@@ -247,6 +250,7 @@ function rollOutOf(situation: Situation): Pick<WorkloadPlan<unknown>, 'rollOut' 
     rollOut: {
       facts: rollOutFacts(situation),
       isWanted: !isGoing(situation.scene.owner) && isUpdateLeft(situation),
+      isRolledOut: isRolledOut(situation),
     },
   };
 }

@@ -120,10 +120,16 @@ function notUpgradable(scene: SidecarSetScene, { updatedPods: updated, matchedPo
 
 /** The orders of operators without those that no longer apply. */
 function pruned(scene: SidecarSetScene): readonly SidecarSetStep[] {
-  const isRolledOut = !scene.isUndo && scene.pods.every(({ place }) => place.kind === 'updated');
-  const orders = prunedOrders(ordersOf(scene.owner), { revision: scene.revisions.latest, isRolledOut });
+  const orders = prunedOrders(ordersOf(scene.owner), {
+    revision: scene.revisions.latest,
+    isRolledOut: isRolledOut(scene),
+  });
   if (orders === undefined) return [];
   return [{ kind: 'writeOwner', patch: { metadata: { annotations: ordersAnnotation(orders.orders) } } }];
+}
+
+function isRolledOut({ isUndo, pods }: SidecarSetScene): boolean {
+  return !isUndo && pods.every(({ place }) => place.kind === 'updated');
 }
 
 /** How the permit of the pass stands. */
@@ -158,5 +164,6 @@ function rollOutOf(situation: SidecarSetSituation): RollOutWanted {
       ...(orders && { orders }),
     },
     isWanted: isUpdating(scene) && isUpdateLeft(situation),
+    isRolledOut: isRolledOut(scene),
   };
 }

@@ -37,7 +37,7 @@ import { passOnCommand } from '../../../operator-commands.ts';
 import type { Starter, WantedOperation } from '../../../starter.ts';
 
 export interface TerminationPassDependencies {
-  readonly kube: Pick<KubeClient, 'patch'>;
+  readonly kube: Pick<KubeClient, 'patch' | 'create'>;
   readonly pods: Pick<Cache<Pod>, 'byUid'>;
   readonly requests: Pick<Cache<ContainerRecreateRequest>, 'byName'>;
   readonly nodes: Pick<Cache<Node>, 'byName'>;
@@ -46,6 +46,9 @@ export interface TerminationPassDependencies {
   /** UIDs of the pods for which an operation was requested in this term. */
   readonly wanted: Set<string>;
 }
+
+const noneLeft =
+  'the termination of the sidecars of this pod has ended, or was aborted; delete the pod to end what still runs';
 
 /** One pass over the sidecars of one pod: an operation runs exactly while there is something to terminate. */
 export async function passOverSidecars(
@@ -60,8 +63,10 @@ export async function passOverSidecars(
     if (wanted.delete(podUid)) await starter.tell(workflowId, null); // it looks, and ends
     if (pod === undefined || !endsItsSidecars(pod)) return undefined;
     await reportTrouble(pod, undefined, world);
-    const kind = isTerminationToCome(pod) ? 'later' : 'nobody';
-    return await passOnCommand(pod, kubeResource.pods, commandNames, { kind }, world);
+    const receiver = isTerminationToCome(pod)
+      ? ({ kind: 'later' } as const)
+      : { kind: 'nobody' as const, why: noneLeft };
+    return await passOnCommand(pod, kubeResource.pods, commandNames, () => receiver, world);
   }
   const { namespace = '', name } = pod.metadata;
   const nodeName = pod.spec.nodeName ?? '';
@@ -80,7 +85,7 @@ export async function passOverSidecars(
   };
   // a pause that was annotated beforehand is delivered before anything is stopped
   const commanded = { kind: 'started', operation: wantedOperation } as const;
-  const again = await passOnCommand(pod, kubeResource.pods, commandNames, commanded, world);
+  const again = await passOnCommand(pod, kubeResource.pods, commandNames, () => commanded, world);
   starter.want(wantedOperation);
   const shown = terminationStatusOf(pod).waitingFor?.reason ?? '';
   await reportTrouble(pod, starter.trouble(workflowId, shown), world);
