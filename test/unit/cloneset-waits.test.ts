@@ -196,6 +196,16 @@ describe('what a CloneSet waits for', () => {
     });
   });
 
+  it('BudgetSpent: says of which pods an operator has skipped the update, as that does not make them available', () => {
+    const given = [...pods('o', 3), ...['web-a', 'web-b'].map((name) => newPodOf(name, { ready: false }))];
+    const owner = ordered({ version: 1, revision: newName, skip: ['web-a', 'web-o0'] });
+    expect(wait({ set: owner, pods: given, permit: permit() })).toMatchObject({
+      reason: 'BudgetSpent',
+      blockedBy: ['pod/web-a', 'pod/web-b'],
+      unblock: `${cloneSetWaits.BudgetSpent}; skipped, still unavailable: web-a`,
+    });
+  });
+
   it('BudgetSpent: also holds back deletions of ready pods', () => {
     const given = [...fresh(3), newPodOf('web-down', { ready: false }), newPodOf('web-named', { specified: true })];
     expect(wait({ pods: given })).toMatchObject({

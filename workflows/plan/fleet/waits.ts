@@ -15,7 +15,7 @@ import { unprovidedMounts } from '../../../api/fleet/unprovided-mounts.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
 import { joinedDetails, troubleIn } from '../pod-trouble.ts';
 import { nothingYet, startingLast } from '../starting.ts';
-import { mostWaitBytes, shortened } from '../text-size.ts';
+import { listed, mostWaitBytes, shortened } from '../text-size.ts';
 import type { InPlaceWait, RecreateCause } from './in-place/update.ts';
 import type { FleetInput } from './input.ts';
 import type { FleetSituation } from './kind.ts';
@@ -379,10 +379,9 @@ function underWay(
   const [first] = found;
   if (first === undefined) return undefined;
   const lacks = underWayTexts[first.waitingFor.reason];
-  const pods = found.map(({ pod }) => pod);
   const waited = found.map(({ pod, waitingFor }) => ({ ...pod, containers: waitingFor.containers }));
   const detail = lacks && `${lacks}: ${first.waitingFor.containers.join(', ')}`;
-  return wait(scene, reason, pods, joinedDetails(detail, troubleIn(waited)));
+  return waitInUpdate(scene, reason, waited, detail);
 }
 
 /** What the containers lack, where the reason of the wait does not say it. */
@@ -407,23 +406,34 @@ export function budgetSpent({ scene, scale, update }: FleetSituation): Wait | un
   const spenders = scene.counted.filter(({ isAvailable, isSpecified }) => !isAvailable || isSpecified);
   // Spent by the pods that are begun or chosen just now, which are about to be unavailable.
   if (spenders.length === 0 && update.begun.length + update.candidates.length > 0) return undefined;
-  return waitForPods(scene, 'BudgetSpent', spenders);
+  return waitInUpdate(scene, 'BudgetSpent', spenders);
 }
 
 export function notScheduled({ scene }: FleetSituation): Wait | undefined {
   const pods = scene.counted.filter(({ pod }) => !pod.spec.nodeName);
-  return pods.length > 0 ? waitForPods(scene, 'NotScheduled', pods) : undefined;
+  return pods.length > 0 ? waitInUpdate(scene, 'NotScheduled', pods) : undefined;
 }
 
 export function notReady({ scene }: FleetSituation): Wait | undefined {
   const pods = scene.counted.filter(({ isAvailable, availableAtMs }) => !isAvailable && availableAtMs === undefined);
-  return pods.length > 0 ? waitForPods(scene, 'NotReady', pods) : undefined;
+  return pods.length > 0 ? waitInUpdate(scene, 'NotReady', pods) : undefined;
 }
 
 export function minReadySeconds({ scene }: FleetSituation): Wait | undefined {
   const pods = scene.counted.filter(({ availableAtMs }) => availableAtMs !== undefined);
-  return pods.length > 0 ? wait(scene, 'MinReadySeconds', pods) : undefined;
+  return pods.length > 0 ? waitInUpdate(scene, 'MinReadySeconds', pods) : undefined;
 }
+
+/** As `waitForPods`, with those that operators have skipped: that alone makes none available. */
+function waitInUpdate(scene: FleetScene, reason: FleetWaitReason, pods: readonly WaitedPod[], detail?: string): Wait {
+  const skip = skippedPods(scene);
+  const names = pods.filter(({ name, isAvailable }) => skip.has(name) && !isAvailable).map(({ name }) => name);
+  const skipped = names.length > 0 ? `skipped, still unavailable: ${listed(names, 200)}` : undefined;
+  return waitForPods(scene, reason, pods, joinedDetails(detail, skipped));
+}
+
+/** `containers`: those that are waited for. Absent: all. */
+type WaitedPod = FleetPod & { readonly containers?: readonly string[] };
 
 /** The wait for a reason, with its remedy and what else is known about it. */
 export function wait<Reason extends string>(
@@ -451,7 +461,8 @@ const waitsForPods: readonly string[] = [
 export function waitForPods<Reason extends string>(
   about: { readonly texts: Readonly<Record<Reason, string>> },
   reason: Reason,
-  pods: readonly FleetPod[],
+  pods: readonly WaitedPod[],
+  detail?: string,
 ): Wait {
-  return wait(about, reason, pods, troubleIn(pods));
+  return wait(about, reason, pods, joinedDetails(detail, troubleIn(pods)));
 }
