@@ -12,6 +12,7 @@ import { reviewImageListPullJob, reviewImagePullJob } from './image-pull-job.ts'
 import { reviewNodeImage } from './node-image.ts';
 import { type PodSurroundings, podChain, reviewPod } from './pod.ts';
 import { reviewPodProbeMarker } from './pod-probe-marker.ts';
+import { warningOfAnnotations } from './review/annotation-warnings.ts';
 import type { SidecarSource } from './review/followed-sidecar-sets.ts';
 import type { LookUps } from './review/look-ups.ts';
 import type { PodTrials } from './review/pod-trial.ts';
@@ -89,7 +90,7 @@ export function routesOf(
     // A pod must not fail to start because of Windlass; a missed change is reported in the status of its workload. That a
     // pod does not start without its sidecars is left to a policy of the API server (deploy/rbac-gates/PodWebhook.yaml).
     [podWebhook.path]: {
-      answer: admissionRoute(reviewPod(means.gates, podChain, means.markers, means.sidecars), {
+      answer: admissionRoute(warningOfAnnotations(reviewPod(means.gates, podChain, means.markers, means.sidecars)), {
         whenFailed: 'leaveToFailurePolicy',
         onRefusal,
         onFailure,
@@ -113,9 +114,11 @@ function reviewsByPath(means: ReviewMeans): readonly (readonly [path: string, re
     const ofKind = reviews[kind as KindName];
     if (registered === 'none' || ofKind === 'none') return [];
     const makers: Readonly<Record<string, ReviewOf>> = ofKind;
-    return Object.entries(registered).flatMap(([type, { path }]) => {
-      const make = makers[type];
-      return make === undefined ? [] : [[path, make(means)] as const];
+    return Object.entries(registered).flatMap(([type, { path }], index) => {
+      const review = makers[type]?.(means);
+      if (review === undefined) return [];
+      // once for each request, also where a kind has two webhooks
+      return [[path, index === 0 ? warningOfAnnotations(review) : review] as const];
     });
   });
 }
