@@ -49,6 +49,11 @@ export const windlassAnnotation = {
   prefetch: 'windlass.io/prefetch',
   /** On a ControllerRevision: its number when its images were on as many nodes as `prefetch` requires. */
   prefetched: 'windlass.io/prefetched',
+  /**
+   * On a ControllerRevision: how many pods had it and were ready when another one replaced it, as `2 of 10 pods`. Absent: it
+   * had been rolled out by then, or has not been replaced.
+   */
+  unfinished: 'windlass.io/unfinished',
   /** On a pod: which request restarts its containers intentionally, when and why, so that alerts can exclude it. */
   plannedRestart: 'windlass.io/planned-restart',
 } as const;

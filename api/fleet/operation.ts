@@ -29,6 +29,8 @@ export interface RollOutFacts {
   readonly revision: string;
   /** The revision that an undo would return to. Absent: none is kept. */
   readonly previous?: string;
+  /** What speaks against that revision. Absent: nothing is known. */
+  readonly previousDoubt?: string;
   /** Why an undo is refused although an earlier revision is kept. Absent: it is not. */
   readonly noUndo?: string;
   /** How many pods the object wants. */
@@ -44,7 +46,7 @@ export type RollOutChanged = RollOutFacts | { readonly withdrawn: true };
 export function parseRollOutChanged(payload: unknown): RollOutChanged | undefined {
   if (!isJsonObject(payload)) return undefined;
   if (payload.withdrawn === true) return { withdrawn: true };
-  const { generation, revision, previous, noUndo, replicas } = payload;
+  const { generation, revision, previous, previousDoubt, noUndo, replicas } = payload;
   if (typeof generation !== 'number' || typeof replicas !== 'number') return undefined;
   if (typeof revision !== 'string' || revision === '') return undefined;
   const orders = readOrders(payload.orders);
@@ -53,6 +55,7 @@ export function parseRollOutChanged(payload: unknown): RollOutChanged | undefine
     revision,
     replicas,
     ...(typeof previous === 'string' && previous !== '' && { previous }),
+    ...(typeof previousDoubt === 'string' && previousDoubt !== '' && { previousDoubt }),
     ...(typeof noUndo === 'string' && noUndo !== '' && { noUndo }),
     ...(orders && { orders }),
   };

@@ -9,6 +9,7 @@ import { safeName } from '../base/safe-name.ts';
 import { asGoStruct } from '../core/core-types.ts';
 import type { KubeObject, ObjectMeta, OwnerReference } from '../core/meta.ts';
 import { canonicalTemplate, type PodTemplate } from '../core/pod-template.ts';
+import { windlassAnnotation } from '../core/well-known.ts';
 import type { FeatureGates } from '../feature-gates.ts';
 
 /** One state of a workload's template, as stored. */
@@ -321,4 +322,21 @@ function asGoText(value: Json): unknown {
 function rawJson(text: string): object {
   // Part of the language, but not yet of the compiler's library.
   return (JSON as unknown as { readonly rawJSON: (text: string) => object }).rawJSON(text);
+}
+
+/** What speaks against a return to a revision that was replaced before it was rolled out. Undefined: nothing is known. */
+export function doubtAbout({ metadata }: Pick<ControllerRevision, 'metadata'>): string | undefined {
+  const pods = metadata.annotations?.[windlassAnnotation.unfinished];
+  if (pods === undefined) return undefined;
+  return `it was never completely rolled out: when it was replaced, ${pods.slice(0, 60)} had it and were ready`;
+}
+
+/**
+ * The merge patch for a revision that was replaced, which says how far it had come; undefined where it says so already.
+ * `pods`: as `2 of 10 pods`; undefined: it was rolled out.
+ */
+export function unfinishedPatch({ metadata }: ControllerRevision, pods: string | undefined): JsonObject | undefined {
+  const key = windlassAnnotation.unfinished;
+  if (metadata.annotations?.[key] === pods) return undefined;
+  return { metadata: { annotations: { [key]: pods ?? null } } };
 }

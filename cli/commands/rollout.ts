@@ -110,11 +110,12 @@ export function addRolloutCommands(program: Command, options: RolloutProgram): v
     if (found.kind === 'skipped') {
       return { verb: `skipped rollback (current template already matches revision ${toRevision})`, object };
     }
+    if (found.doubt !== undefined) err(`warning: revision ${found.revision}: ${found.doubt}\n`);
     if (flags.dryRun) return { verb: `will roll back to\n${templateText(found.template)}`, object };
     return await patched(target, cluster, {
       type: 'json',
       body: restorePatch(object, found.template),
-      verb: 'rolled back',
+      verb: `rolled back to revision ${found.revision}`,
       dryRun: flags.dryRunServer ?? false,
     });
   }

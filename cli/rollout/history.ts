@@ -1,7 +1,13 @@
 // `kubectl kruise rollout history` and `undo`: the templates that a workload has had.
 
 import type { PodTemplate } from '../../api/core/pod-template.ts';
-import { type ControllerRevision, newRevision, sameRevision, templateOf } from '../../api/fleet/revision.ts';
+import {
+  type ControllerRevision,
+  doubtAbout,
+  newRevision,
+  sameRevision,
+  templateOf,
+} from '../../api/fleet/revision.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { CommandFailed } from '../failure.ts';
 import { renderTable } from '../output/table.ts';
@@ -39,7 +45,16 @@ export async function revisionsFor(
 }
 
 /** What an undo does: nothing where the template is that of the revision already. */
-export type Undo = { readonly kind: 'skipped' } | { readonly kind: 'restore'; readonly template: PodTemplate };
+export type Undo =
+  | { readonly kind: 'skipped' }
+  | {
+      readonly kind: 'restore';
+      readonly template: PodTemplate;
+      /** Its number and name, for people. */
+      readonly revision: string;
+      /** What speaks against it. */
+      readonly doubt?: string;
+    };
 
 /** KK-4: the template to return to; 0 is the revision before the newest. */
 export function undoOf(
@@ -57,7 +72,10 @@ export function undoOf(
   const { uid, name, namespace = '' } = object.metadata;
   const [{ group, version, kind }] = target.kind.versions;
   const owner = { apiVersion: `${group}/${version}`, kind, namespace, name, uid, template: object.spec.template };
-  return sameRevision(newRevision(owner, 0), wanted) ? { kind: 'skipped' } : { kind: 'restore', template };
+  if (sameRevision(newRevision(owner, 0), wanted)) return { kind: 'skipped' };
+  const doubt = doubtAbout(wanted);
+  const revision = `${wanted.revision} (${wanted.metadata.name})`;
+  return { kind: 'restore', template, revision, ...(doubt !== undefined && { doubt }) };
 }
 
 /** KK-5: the template is replaced as a whole, so that it becomes what it was, and only on the object as it was read. */

@@ -241,7 +241,7 @@ describeTogether('a CloneSet', () => {
     await fleet.until('all to be ready', (set) => set.status?.readyReplicas === 4);
     expect(fleet.identities()).toEqual(before);
     fleet.neverFewerReady(3);
-    await fleet.eventSays('Undone', /Undone by annotation of/);
+    await fleet.eventSays('Undone', /Undone to revision web-\w+ by annotation of/);
     await fleet.command('resume');
     await fleet.untilUpdated(4);
     fleet.neverFewerReady(3);

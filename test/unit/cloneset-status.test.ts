@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { sameJson } from '../../api/base/json.ts';
 import type { CloneSetCondition, CloneSetStatus } from '../../api/cloneset/types.ts';
+import { windlassAnnotation } from '../../api/core/well-known.ts';
+import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
 import { cloneSetStatus } from '../../workflows/plan/cloneset/status.ts';
 import { forgottenRevisions } from '../../workflows/plan/fleet/revisions.ts';
@@ -354,6 +356,55 @@ describe('chooseRevisions', () => {
     );
     expect(plan).toMatchObject({ upkeep: [{ kind: 'createRevision' }], disruption: [] });
     expect(plan.status).toBeUndefined();
+  });
+
+  describe('a revision that is replaced', () => {
+    const unfinished = windlassAnnotation.unfinished;
+    const counts = { replicas: 5, readyReplicas: 4, availableReplicas: 4, updatedReplicas: 2 };
+    const replacedWith = (status: object, marked?: string) => {
+      const last: ControllerRevision = {
+        ...newRevisionOfSet,
+        metadata: { ...newRevisionOfSet.metadata, ...(marked && { annotations: { [unfinished]: marked } }) },
+      };
+      const set = cloneSet({ template: template('nginx:9') }, { status: { ...counts, ...status } });
+      return planCloneSet(world({ set, revisions: [oldRevision, last], pods: pods('o', 3) })).upkeep;
+    };
+    const mark = (text: string | null) => ({
+      kind: 'patchRevision',
+      revision: { name: newName },
+      patch: { metadata: { annotations: { [unfinished]: text } } },
+    });
+    const halfWay = { updateRevision: newName, currentRevision: oldName, updatedReadyReplicas: 1 };
+    const rolledOut = { updateRevision: newName, currentRevision: newName, updatedReadyReplicas: 4 };
+
+    it('before it was rolled out is marked, once', () => {
+      expect(replacedWith(halfWay)).toMatchObject([mark('1 of 5 pods'), { kind: 'createRevision' }]);
+      expect(replacedWith(halfWay, '1 of 5 pods')).toMatchObject([{ kind: 'createRevision' }]);
+      // the first one is that of all pods from the beginning, whether or not any of them has ever run
+      const never = { ...rolledOut, updatedReadyReplicas: 0 };
+      expect(replacedWith(never)).toMatchObject([mark('0 of 5 pods'), { kind: 'createRevision' }]);
+    });
+
+    it('after it was rolled out is not, and loses the mark of an earlier time', () => {
+      expect(replacedWith(rolledOut)).toMatchObject([{ kind: 'createRevision' }]);
+      expect(replacedWith(rolledOut, '1 of 5 pods')).toMatchObject([mark(null), { kind: 'createRevision' }]);
+    });
+
+    it('by an older template is marked as well, and an undo to it is warned about', () => {
+      const back = cloneSet({ template: template(oldImage) }, { status: { ...counts, ...halfWay } });
+      expect(
+        planCloneSet(world({ set: back, revisions: [oldRevision, newRevisionOfSet], pods: pods('o', 5) })).upkeep,
+      ).toMatchObject([{ kind: 'patchRevision', revision: { name: oldName } }, mark('1 of 5 pods')]);
+      const annotations = { [unfinished]: '1 of 5 pods' };
+      const marked = { ...newRevisionOfSet, metadata: { ...newRevisionOfSet.metadata, annotations } };
+      const settled = cloneSet({ template: template(oldImage) }, { status: { ...counts, currentRevision: oldName } });
+      const revisions = [marked, { ...oldRevision, revision: 3 }];
+      const { rollOut } = planCloneSet(world({ set: settled, revisions, pods: [] }));
+      expect(rollOut?.facts).toMatchObject({
+        previous: newName,
+        previousDoubt: 'it was never completely rolled out: when it was replaced, 1 of 5 pods had it and were ready',
+      });
+    });
   });
 
   it('CS-82: the newest that is equal is kept, an older one becomes the newest', () => {

@@ -137,6 +137,10 @@ describe('a command about a roll-out', () => {
     expect(answer('skip', undefined, skipping, ['pod/web-a', 'pod/web-b'])).toEqual({ target: 'web-b' });
     expect(answer('retry', undefined, skipping)).toEqual({ target: 'web-a' });
     expect(answer('undo')).toEqual({ target: 'web-1' });
+    const doubted = { ...facts, previousDoubt: 'it was never completely rolled out', orders: undefined, blockedBy: [] };
+    expect(ordersAfter({ name: 'undo', by: 'ann', at: 't' }, doubted)).toMatchObject({
+      answer: { target: 'web-1', note: 'it was never completely rolled out', isWarning: true },
+    });
     const undone = { version: 1, revision: 'web-2', undo: { by: 'ann', at: 't', to: 'web-1' } };
     expect(answer('resume', undefined, undone)).toEqual({ note: 'the undo is taken back: pods get revision web-2' });
   });

@@ -361,11 +361,23 @@ describe('kubectl kruise rollout undo', () => {
     const { rollout, set } = shop({ spec: { ...spec, rollingUpdate: { partition: 4 } } });
     expect(await rollout('undo', 'clone/web')).toEqual({
       code: 0,
-      out: 'cloneset.apps.kruise.io/web rolled back\n',
+      out: `cloneset.apps.kruise.io/web rolled back to revision 1 (${oldRevision.metadata.name})\n`,
       err: '',
     });
     expect(set().spec.template).toEqual(templateOf(oldRevision));
     expect(set().spec.updateStrategy?.rollingUpdate?.partition).toBe(4);
+  });
+
+  it('warns where the revision was replaced before it was rolled out', async () => {
+    const { rollout, cluster } = shop();
+    const annotations = { 'windlass.io/unfinished': '0 of 5 pods' };
+    cluster.put(kubeResource.controllerRevisions, {
+      ...oldRevision,
+      metadata: { ...oldRevision.metadata, annotations },
+    });
+    expect((await rollout('undo', 'clone/web')).err).toMatch(
+      /^warning: revision 1 \(.*\): it was never completely rolled out: when it was replaced, 0 of 5 pods had it and were ready\n$/,
+    );
   });
 
   it.each(['undo', 'restart'])('%s is refused when somebody has changed the object meanwhile', async (verb) => {
@@ -400,7 +412,9 @@ describe('kubectl kruise rollout undo', () => {
     expect(client.out).toMatch(/will roll back to\nPod Template:\n/);
     expect(client.out).toContain(`image: ${oldImage}`);
     const server = await rollout('undo', 'clone/web', '--dry-run=server');
-    expect(server.out).toBe('cloneset.apps.kruise.io/web rolled back (server dry run)\n');
+    expect(server.out).toMatch(
+      /^cloneset\.apps\.kruise\.io\/web rolled back to revision 1 \(.*\) \(server dry run\)\n$/,
+    );
     expect(set().spec.template).toEqual(template('nginx:1.1'));
   });
 });

@@ -326,6 +326,21 @@ describe('the plan for a SidecarSet', () => {
     expect(plan.upkeep[0]).toEqual({ kind: 'registerContent', number: 3 });
   });
 
+  it('SCS-207: a content that is replaced before it was rolled out is marked, for whoever wants to go back to it', () => {
+    const { input, latest } = given({ updated: many(2) });
+    const status = { matchedPods: 3, updatedPods: 2, readyPods: 2, updatedReadyPods: 1, latestRevision: latest };
+    const owner = { ...sidecarSet('log:3'), status };
+    const [marked, registered] = planSidecarSet({ ...input, owner }).upkeep;
+    expect(marked).toMatchObject({
+      kind: 'patchRevision',
+      revision: { name: latest },
+      patch: { metadata: { annotations: { 'windlass.io/unfinished': '1 of 3 pods' } } },
+    });
+    expect(registered).toMatchObject({ kind: 'registerContent' });
+    const done = { ...owner, status: { ...status, updatedPods: 3 } };
+    expect(planSidecarSet({ ...input, owner: done }).upkeep[0]).toMatchObject({ kind: 'registerContent' });
+  });
+
   it('SCS-226: an updated pod that is not ready uses up the budget until it is', () => {
     const { input, latest } = given({ old: many(2), updated: { lost: { ready: false } } });
     const plan = planSidecarSet({ ...input, permit: permitFor(latest) });

@@ -129,11 +129,13 @@ export function beginOperation<Name extends CommandName>(
     void announced.finally(() => announcements.delete(announced));
   }
 
-  async function tell(command: OperatorCommand<Name>, by: string): Promise<void> {
-    const given = listener.answerTo(command);
+  function tell(command: OperatorCommand<Name>, by: string): Promise<void> {
+    const emit = async (answer: CommandAnswer | undefined) => {
+      if (answer) await announce(command, by, { target: command.target, ...answer }, listener.announce);
+    };
+    const answer = listener.answerTo(command);
     // without a wait where there is nothing to wait for: histories of earlier releases have the Event in that task
-    const answer = given instanceof Promise ? await given : given;
-    if (answer) await announce(command, by, { target: command.target, ...answer }, listener.announce);
+    return answer instanceof Promise ? answer.then(emit) : emit(answer);
   }
 }
 

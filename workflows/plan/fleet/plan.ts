@@ -54,7 +54,7 @@ export function planFleet<
 
   const found = chooseRevisions(planner.revisions, input);
   if (found.kind === 'create') {
-    const upkeep: readonly Intention[] = [{ kind: 'createRevision', revision: found.revision }];
+    const upkeep: readonly Intention[] = [...found.steps, { kind: 'createRevision', revision: found.revision }];
     const status = unrecordedStatus(planner, input);
     return isGoing(owner) ? ended : { ...status, upkeep, disruption: [], standing: { kind: 'working' } };
   }

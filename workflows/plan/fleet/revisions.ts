@@ -9,6 +9,7 @@ import {
   type RevisionScheme,
   revisionsOf,
   revisionsToPrune,
+  unfinishedPatch,
 } from '../../../api/fleet/revision.ts';
 import { asSeen, type FleetPod } from './pods.ts';
 import type { Intention } from './steps.ts';
@@ -36,13 +37,15 @@ export function chooseRevisions<Owner extends Workload>(
       readonly revision: NewRevision;
       /** Those that there are. */
       readonly known: readonly ControllerRevision[];
+      /** The writes before that. */
+      readonly steps: readonly Intention[];
     }
   | ({ readonly kind: 'found' } & Revisions) {
   const { metadata, spec, status } = owner;
   const isSelected = labelMatcher(spec.selector) ?? (() => false);
   const known = revisionsOf(metadata.uid, revisions, isSelected);
   const decision = decideUpdateRevision(scheme.ownerOf(owner), known, status?.collisionCount ?? 0);
-  if (decision.kind === 'create') return { ...decision, known };
+  if (decision.kind === 'create') return { ...decision, known, steps: replacedMarks(status, known) };
 
   const { revision: update } = decision;
   const all = [...known.filter(({ metadata: { name } }) => name !== update.metadata.name), update];
@@ -51,7 +54,18 @@ export function chooseRevisions<Owner extends Workload>(
     : (beforeUpdate({ all, update }) ?? update);
   const steps: readonly Intention[] =
     decision.kind === 'renumber' ? [{ kind: 'patchRevision', revision: asSeen(update), patch: decision.patch }] : [];
-  return { kind: 'found', all, update, current, steps };
+  const others = all.filter((revision) => revision !== update);
+  return { kind: 'found', all, update, current, steps: [...steps, ...replacedMarks(status, others)] };
+}
+
+/** Marks the revision that the status still names as that of the template, if it is one of these: another replaces it. */
+function replacedMarks(status: Workload['status'], others: readonly ControllerRevision[]): readonly Intention[] {
+  const replaced = others.find(({ metadata }) => metadata.name === status?.updateRevision);
+  if (replaced === undefined || !status?.replicas) return [];
+  const { currentRevision, updateRevision, replicas, updatedReadyReplicas = 0 } = status;
+  const isRolledOut = currentRevision === updateRevision && updatedReadyReplicas > 0;
+  const patch = unfinishedPatch(replaced, isRolledOut ? undefined : `${updatedReadyReplicas} of ${replicas} pods`);
+  return patch ? [{ kind: 'patchRevision', revision: asSeen(replaced), patch }] : [];
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Whether there is anything to roll out, and what the roll-out has to know of the workload. */
 import type { RollOutFacts } from '../../../api/fleet/operation.ts';
+import { doubtAbout } from '../../../api/fleet/revision.ts';
 import { ordersOf } from '../../../api/fleet/roll-out-orders.ts';
 import type { Situation } from './kind.ts';
 import { previousRevision } from './revisions.ts';
@@ -17,12 +18,14 @@ export function isUpdateLeft({ scene, update }: Pick<Situation, 'scene' | 'updat
 export function rollOutFacts({ scene }: Pick<Situation, 'scene'>): RollOutFacts {
   const { owner, revisions, replicas } = scene;
   const previous = previousRevision(revisions);
+  const previousDoubt = previous && doubtAbout(previous);
   const orders = ordersOf(owner);
   return {
     generation: owner.metadata.generation ?? 0,
     revision: revisions.update.metadata.name,
     replicas,
     ...(previous && { previous: previous.metadata.name }),
+    ...(previousDoubt !== undefined && { previousDoubt }),
     ...(orders && { orders }),
   };
 }

@@ -24,6 +24,8 @@ export interface OrderScene {
   readonly revision: string;
   /** What an undo returns to. */
   readonly previous?: string;
+  /** What speaks against it. Absent: nothing is known. */
+  readonly previousDoubt?: string;
   /** Why there is none although an earlier revision is kept. Absent: none is kept. */
   readonly noUndo?: string;
   /** What the roll-out waits for, as `kind/name`: what `skip` without a target leaves out. */
@@ -94,7 +96,8 @@ export function ordersAfter(command: OrderCommand, scene: OrderScene): OrdersAft
     case 'undo': {
       const to = undo?.to ?? previous;
       if (to === undefined) return { refused: scene.noUndo ?? 'no earlier revision is kept' };
-      return obeyed({ undo: undo ?? { ...order, to } }, { target: to });
+      const note = to === previous ? scene.previousDoubt : undefined;
+      return obeyed({ undo: undo ?? { ...order, to } }, { target: to, ...(note && { note, isWarning: true }) });
     }
     case 'skip': {
       const names = command.target === undefined ? podsIn(scene.blockedBy) : podsNamed(command.target, scene);

@@ -147,11 +147,15 @@ export function afterCommand(progress: RollOutProgress, command: OrderCommand): 
 }
 
 function sceneOf({ facts, orders, waitingFor, blockedBefore, inFlight, namespace }: RollOutProgress) {
-  const { revision, previous, noUndo } = facts;
+  const { revision, previous, previousDoubt, noUndo } = facts;
   const nameOf = (pod: ChosenPod) => (namespace === '' ? qualifiedName(pod) : pod.name);
   const batches = new Map(inFlight.map(({ number, batch }) => [number, podsOf(batch).map(nameOf)]));
   const blockedBy = waitingFor?.blockedBy ?? blockedBefore ?? [];
-  const undo = { ...(previous !== undefined && { previous }), ...(noUndo !== undefined && { noUndo }) };
+  const undo = {
+    ...(previous !== undefined && { previous }),
+    ...(previousDoubt !== undefined && { previousDoubt }),
+    ...(noUndo !== undefined && { noUndo }),
+  };
   return { orders, revision, ...undo, blockedBy, batches, ...(namespace !== undefined && { namespace }) };
 }
 

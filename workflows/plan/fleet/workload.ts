@@ -15,6 +15,9 @@ export interface Workload extends KubeObject {
   readonly status?: {
     readonly collisionCount?: number;
     readonly currentRevision?: string;
+    readonly updateRevision?: string;
+    readonly replicas?: number;
+    readonly updatedReadyReplicas?: number;
     readonly waitingFor?: WaitingFor;
   } & object;
 }

@@ -1,6 +1,6 @@
 /** The stored contents of a SidecarSet: which one is to be stored or renamed, and which are surplus (SCS-205 to SCS-209a). */
 import { type JsonObject, objectOr } from '../../../api/base/json.ts';
-import type { ControllerRevision } from '../../../api/fleet/revision.ts';
+import { type ControllerRevision, unfinishedPatch } from '../../../api/fleet/revision.ts';
 import {
   decideSidecarRevision,
   newSidecarRevision,
@@ -31,7 +31,21 @@ export function planRevisions(
   const onPods = new Set([...kept, ...pods.flatMap((pod) => recordedRevision(pod, owner.metadata.name) ?? [])]);
   const surplus = surplusRevisions(owner, after, { latest, onPods });
   const forget = surplus.map((revision) => ({ kind: 'deleteRevision', revision: asSeen(revision) }) as const);
-  return { latest, history: after, register, forget };
+  return { latest, history: after, register: [...replacedMarks(owner, history, latest), ...register], forget };
+}
+
+/** Marks the revision that the status still names as that of the content: another replaces it. */
+function replacedMarks(
+  { status }: SidecarSetInput['owner'],
+  history: readonly ControllerRevision[],
+  latest: string,
+): readonly SidecarSetStep[] {
+  const { latestRevision, matchedPods = 0, updatedPods = 0, updatedReadyPods = 0 } = status ?? {};
+  const replaced = history.find(({ metadata }) => metadata.name === latestRevision);
+  if (replaced === undefined || latestRevision === latest || matchedPods === 0) return [];
+  const isRolledOut = updatedPods >= matchedPods && updatedReadyPods > 0;
+  const patch = unfinishedPatch(replaced, isRolledOut ? undefined : `${updatedReadyPods} of ${matchedPods} pods`);
+  return patch ? [{ kind: 'patchRevision', revision: asSeen(replaced), patch }] : [];
 }
 
 function registration(owner: SidecarSetInput['owner'], history: readonly ControllerRevision[], namespace: string) {
