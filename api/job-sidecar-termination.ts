@@ -222,6 +222,9 @@ export function missingMarkEvent({ reason, blockedBy }: WaitingFor): EventText |
 export const terminationWaits = {
   EngineSilent: 'Bring Temporal back; the sidecars are then terminated automatically',
   EngineNoWorkers: 'Bring the cluster workers back; the sidecars are then terminated automatically',
+  EngineNoFleetWorker:
+    'Bring the leading watcher and Temporal together again; the sidecars are then terminated automatically',
+  EngineNoDaemon: 'Bring the daemon of the node back; the sidecars are then terminated automatically',
   EngineStuck: 'Terminate its workflow; the next run then terminates the sidecars',
   Paused: 'Signal resume, or abort',
   NodeMissing: 'Bring the node back, or delete the pod',

@@ -12,7 +12,7 @@ import { createMetrics } from '../workers/metrics.ts';
 import { dataConverterFor } from '../workers/payload-limit.ts';
 import { shutdownOnSignals } from '../workers/shutdown.ts';
 import { sweepWhenQuiet } from '../workers/sweep.ts';
-import { installTemporalLogger, workerConnection } from '../workers/temporal.ts';
+import { installTemporalRuntime, workerConnection } from '../workers/temporal.ts';
 import { systemClock } from './clock.ts';
 import { nodeCredentials } from './credentials/node-credentials.ts';
 import { PluginConfigError } from './credentials/plugin-config.ts';
@@ -39,7 +39,7 @@ const metrics = createMetrics('daemon');
 const shutdown = shutdownOnSignals({ log });
 sweepWhenQuiet();
 
-installTemporalLogger(log);
+installTemporalRuntime(log, config.heartbeatSeconds);
 const kube = createKubeClient({
   kubeconfig: config.kubeconfig,
   inCluster: config.inCluster,

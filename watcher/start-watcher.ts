@@ -14,7 +14,7 @@ export function startWatcher(
     ...given
   }: { readonly client: Client } & Pick<
     WatcherDependencies,
-    'build' | 'prepareTemporal' | 'workFleets' | 'versions' | 'claim'
+    'build' | 'prepareTemporal' | 'workFleets' | 'versions' | 'heartbeats' | 'claim'
   >,
 ): StartedPart {
   const { enabled, namespace, id } = config.leaderElection;

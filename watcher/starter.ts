@@ -3,6 +3,7 @@ import { type EngineTrouble, engineSilent } from '../api/engine/engine-trouble.t
 import { type OperationStart, startOptions } from '../api/engine/operation-start.ts';
 import { type CommandName, type CommandPayload, changedSignal, searchAttributes } from '../api/engine/operations.ts';
 import { KeyedQueue } from '../kube/keyed-queue.ts';
+import type { NeedsOfOperation } from './heartbeats.ts';
 
 /** An operation that should be running. */
 export interface WantedOperation extends OperationStart {
@@ -27,7 +28,7 @@ export interface StarterOptions {
   /** How long Temporal may fail to answer before that is reported to users. */
   readonly silentAfterMs: number;
   /** Why an operation does not continue although Temporal answers; see `trouble`. Absent: it is not checked. */
-  readonly stuck?: (workflowId: string, shown?: string) => EngineTrouble | undefined;
+  readonly stuck?: (workflowId: string, shown?: string, needs?: NeedsOfOperation) => EngineTrouble | undefined;
 }
 
 /** A run to terminate so that its operation is restarted, and the reason that Temporal shows. */
@@ -97,10 +98,11 @@ export class Starter {
 
   /**
    * Why Temporal does not continue this operation; undefined when it does, as far as is known. `shown` is the reason in
-   * `waitingFor` of its object, or empty for none, where the operation itself writes that field.
+   * `waitingFor` of its object, or empty for none, where the operation itself writes that field. `needs`: whom it needs
+   * besides a cluster worker.
    */
-  trouble(workflowId: string, shown?: string): EngineTrouble | undefined {
-    return this.#silent ? engineSilent : this.#options.stuck?.(workflowId, shown);
+  trouble(workflowId: string, shown?: string, needs?: NeedsOfOperation): EngineTrouble | undefined {
+    return this.#silent ? engineSilent : this.#options.stuck?.(workflowId, shown, needs);
   }
 
   /** Whether Temporal knows the current inputs of this operation, as far as this process knows. */

@@ -1,11 +1,13 @@
 /**
  * Runs whose workflow tasks no worker takes. Temporal answers and keeps the tasks until somebody does, so their objects
- * would wait without a reason. Which workers poll is known from each look of `engine-versions.ts`: a run needs one of the
- * version that it is pinned to, any other run one of the current version.
+ * would wait without a reason. Which workers are needed is known from each look of `engine-versions.ts`: a run needs one of the
+ * version that it is pinned to, any other run one of the current version. Which of them are alive is known within seconds
+ * where Temporal keeps heartbeats of workers (`heartbeats.ts`), and from their polls otherwise.
  */
 import { type EngineTrouble, engineNoWorkers } from '../api/engine/engine-trouble.ts';
 import type { Logger } from '../workers/log.ts';
 import { currentBuild, isPinned, mayChangeVersions, type Poller, type SeenVersions } from './engine-versions.ts';
+import type { IsHeard } from './heartbeats.ts';
 
 export interface UnservedRunsOptions {
   readonly temporalNamespace: string;
@@ -21,8 +23,13 @@ export interface UnservedRunsOptions {
 /** A poll lasts a minute. Temporal lists workers that have ended for five more, so a poll that stays the last one is over. */
 const pollEndsMs = 90_000;
 
+/** After an operation was continued by a worker that was not heard, heartbeats count for nothing for this long. */
+const distrustMs = 60_000;
+
 /** The build of runs that are not pinned to another version than the current one. */
 const wherever = '';
+
+type SeenWorkers = Pick<SeenVersions, 'own' | 'manages' | 'deployment' | 'pollers' | 'runs'>;
 
 export class UnservedRuns {
   readonly #options: UnservedRunsOptions;
@@ -35,6 +42,9 @@ export class UnservedRuns {
   /** By workflow ID: operations whose objects have reported it since somebody had no worker. */
   readonly #shown = new Set<string>();
   #wanted = '';
+  #seen: SeenWorkers | undefined;
+  #isHeard: IsHeard = () => undefined;
+  #trustedFromMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: UnservedRunsOptions) {
     this.#options = options;
@@ -51,6 +61,7 @@ export class UnservedRuns {
     if (shown === 'EngineNoWorkers') this.#shown.add(workflowId);
     else if (shown !== undefined && this.#shown.has(workflowId)) {
       this.#polls.delete(build);
+      this.#trustedFromMs = this.#nowMs() + distrustMs;
       this.#tell(new Set([...this.#unserved].filter((other) => other !== build)));
       return undefined;
     }
@@ -59,18 +70,20 @@ export class UnservedRuns {
   }
 
   /** Takes in what a look has found. */
-  note(seen: Pick<SeenVersions, 'own' | 'manages' | 'deployment' | 'pollers' | 'runs'>): void {
-    const { own, deployment, pollers, runs } = seen;
+  note(seen: SeenWorkers): void {
+    const { own, deployment, runs } = seen;
+    this.#seen = seen;
     const current = currentBuild(deployment);
     this.#wanted = current ?? own;
     const elsewhere = runs.filter((run) => isPinned(run) && run.build !== this.#wanted);
     this.#pinned = new Map(elsewhere.map(({ workflowId, build }) => [workflowId, build]));
-    const taking = (build: string) => (poller: Poller) =>
-      build === wherever ? takesWherever(seen, poller) : poller.isVersioned && poller.build === build;
-    const builds = new Set([wherever, ...this.#pinned.values()]);
-    for (const build of this.#polls.keys()) if (!builds.has(build)) this.#polls.delete(build);
-    const unserved = [...builds].filter((build) => this.#isUnserved(build, pollers.filter(taking(build))));
-    this.#tell(new Set(unserved));
+    this.#judge(seen);
+  }
+
+  /** Takes in which workers of queue `cluster` send heartbeats. */
+  hear(isHeard: IsHeard): void {
+    this.#isHeard = isHeard;
+    if (this.#seen !== undefined) this.#judge(this.#seen);
   }
 
   /** A look has failed: who polls is not known, and the patience begins again. */
@@ -81,18 +94,39 @@ export class UnservedRuns {
   /** Forgets everything: another watcher may lead from now on. */
   reset(): void {
     this.#polls.clear();
+    this.#seen = undefined;
+    this.#isHeard = () => undefined;
+    this.#trustedFromMs = Number.NEGATIVE_INFINITY;
     this.#pinned = new Map();
     this.#unserved = new Set();
     this.#shown.clear();
   }
 
+  #judge(seen: SeenWorkers): void {
+    const taking = (build: string) => (poller: Poller) =>
+      build === wherever ? takesWherever(seen, poller) : poller.isVersioned && poller.build === build;
+    const builds = new Set([wherever, ...this.#pinned.values()]);
+    for (const build of this.#polls.keys()) if (!builds.has(build)) this.#polls.delete(build);
+    const isTrusted = this.#nowMs() >= this.#trustedFromMs;
+    const unserved = [...builds].filter((build) => {
+      const isUnpolled = this.#isUnserved(build, seen.pollers.filter(taking(build)));
+      const isHeard = isTrusted ? this.#isHeard(taking(build)) : undefined;
+      return isHeard === undefined ? isUnpolled : !isHeard;
+    });
+    this.#tell(new Set(unserved));
+  }
+
   #isUnserved(build: string, pollers: readonly Poller[]): boolean {
-    const { nowMs = () => performance.now(), patienceMs } = this.#options;
+    const { patienceMs } = this.#options;
     const atMs = Math.max(Number.NEGATIVE_INFINITY, ...pollers.map((poller) => poller.atMs));
     const known = this.#polls.get(build);
-    if (known === undefined || atMs > known.atMs) this.#polls.set(build, { atMs, sinceMs: nowMs() });
-    const { sinceMs } = this.#polls.get(build) ?? { sinceMs: nowMs() };
-    return nowMs() - sinceMs >= (pollers.length === 0 ? patienceMs : Math.max(patienceMs, pollEndsMs));
+    if (known === undefined || atMs > known.atMs) this.#polls.set(build, { atMs, sinceMs: this.#nowMs() });
+    const { sinceMs } = this.#polls.get(build) ?? { sinceMs: this.#nowMs() };
+    return this.#nowMs() - sinceMs >= (pollers.length === 0 ? patienceMs : Math.max(patienceMs, pollEndsMs));
+  }
+
+  #nowMs(): number {
+    return this.#options.nowMs?.() ?? performance.now();
   }
 
   #tell(unserved: ReadonlySet<string>): void {

@@ -25,6 +25,7 @@ import type { Controller, ControllerContext, ControllerOf } from './controller.t
 import { controllers } from './controllers.ts';
 import { keepVersions, versionTimes, type WorkerVersions } from './engine-versions.ts';
 import type { WorkFleets } from './fleet/work.ts';
+import { Heartbeats, type ListHeartbeats } from './heartbeats.ts';
 import { Starter } from './starter.ts';
 import { StuckRuns } from './stuck-runs.ts';
 import { trimOf } from './trim.ts';
@@ -47,6 +48,8 @@ export interface WatcherDependencies {
   readonly workFleets: WorkFleets;
   /** The versions of the cluster worker; absent: they are not maintained. */
   readonly versions?: WorkerVersions;
+  /** The heartbeats of workers, in Temporal; absent: their polls alone say who is alive. */
+  readonly heartbeats?: ListHeartbeats;
   readonly config: ControllerContext['config'] &
     Pick<Config, 'fullPassSeconds' | 'engineSilentSeconds' | 'engineStuckSeconds' | 'manageWorkerDeployment'>;
   readonly log: Logger;
@@ -96,6 +99,7 @@ export class Watcher {
   readonly #starter: Starter;
   readonly #stuckRuns: StuckRuns;
   readonly #unserved: UnservedRuns;
+  readonly #heartbeats: Heartbeats;
   readonly #queues: KeyedQueue[] = [];
   readonly #parts: readonly Part[];
   #term: Term | undefined;
@@ -115,8 +119,10 @@ export class Watcher {
       client,
       mayStart: () => this.isLeading,
       silentAfterMs: config.engineSilentSeconds * 1000,
-      stuck: (workflowId, shown) =>
-        this.#unserved.trouble(workflowId, shown) ?? this.#stuckRuns.trouble(workflowId, shown),
+      stuck: (workflowId, shown, needs = {}) =>
+        this.#unserved.trouble(workflowId, shown) ??
+        this.#stuckRuns.trouble(workflowId, shown) ??
+        this.#heartbeats.trouble(needs),
       onError: (operationId, error, retryInMs) =>
         log.warn({ operationId, err: error, retryInMs }, 'Cannot start or signal an operation'),
       onSilence: (silent) => {
@@ -134,6 +140,12 @@ export class Watcher {
     });
     this.#unserved = new UnservedRuns({
       ...{ temporalNamespace: config.temporal.namespace, patienceMs: config.engineSilentSeconds * 1000, log },
+      onChange: () => this.#wantAll(),
+    });
+    this.#heartbeats = new Heartbeats({
+      ...(deps.heartbeats && { list: deps.heartbeats }),
+      ...{ temporalNamespace: config.temporal.namespace, log },
+      onLook: (isHeard) => this.#unserved.hear(isHeard),
       onChange: () => this.#wantAll(),
     });
     metrics.trackQueue('starts', () => this.#starter.depth);
@@ -245,12 +257,14 @@ export class Watcher {
         log.info({ build: this.#deps.build }, 'Leading');
         this.#beginAll(term, ended);
         void this.#keepVersions(ended);
+        void this.#heartbeats.watch(ended);
         await this.#lead(ended);
         metrics.isLeader.set(0);
         for (const kind of this.#kinds()) metrics.reportOperations(kind, [], Date.now()); // whoever leads now reports
         this.#starter.reset();
         this.#stuckRuns.reset();
         this.#unserved.reset();
+        this.#heartbeats.reset();
         log.info('No longer leading');
       }
     } catch (error) {

@@ -4,13 +4,13 @@ import { claimNamespace } from './cluster-claim.ts';
 import { fleetWorker } from './fleet-worker.ts';
 import { beginProcess, serveParts } from './role-process.ts';
 import { startClusterWorker } from './start-cluster-worker.ts';
-import { installTemporalLogger, registerSearchAttributes, temporalClient } from './temporal.ts';
-import { workerVersions } from './worker-versions.ts';
+import { installTemporalRuntime, registerSearchAttributes, temporalClient } from './temporal.ts';
+import { listHeartbeats, workerVersions } from './worker-versions.ts';
 import { workflowBuildId } from './workflow-bundle.ts';
 
 // Watcher, webhook and cluster worker in one process, for small clusters and development.
 const process = beginProcess('all', 'windlass');
-installTemporalLogger(process.log);
+installTemporalRuntime(process.log, process.config.heartbeatSeconds);
 const { config, log, metrics, shutdown } = process;
 const client = await temporalClient({ config: config.temporal, log, metrics });
 const prepare = async (signal: AbortSignal) =>
@@ -20,8 +20,17 @@ shutdown.add({ name: 'fleet worker', stop: fleets.stop });
 const claim = async () => claimNamespace({ client, kube: process.kube });
 const build = await workflowBuildId();
 const versions = workerVersions(client);
+const heartbeats = listHeartbeats(client);
 await serveParts(process, [
   startAdmissionPart(process),
-  startWatcher(process, { client, build, versions, claim, prepareTemporal: prepare, workFleets: fleets.work }),
+  startWatcher(process, {
+    client,
+    build,
+    versions,
+    heartbeats,
+    claim,
+    prepareTemporal: prepare,
+    workFleets: fleets.work,
+  }),
   await startClusterWorker(process),
 ]);

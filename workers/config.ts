@@ -28,6 +28,8 @@ export interface Config {
   readonly daemon: DaemonConfig;
   readonly images: ImagesConfig;
   readonly fullPassSeconds: number;
+  /** The time between two heartbeats of workers. */
+  readonly heartbeatSeconds: number;
   readonly engineSilentSeconds: number;
   /** Whether the leading watcher changes the versions of Temporal's worker deployment. */
   readonly manageWorkerDeployment: boolean;
@@ -202,6 +204,7 @@ export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.Pro
       secretNamespace: need(options.daemonConfigNamespace),
     },
     fullPassSeconds: need(options.fullPass),
+    heartbeatSeconds: need(options.heartbeat),
     engineSilentSeconds: need(options.engineSilent),
     manageWorkerDeployment: need(options.manageWorkerDeployment),
     engineStuckSeconds: need(options.engineStuck),

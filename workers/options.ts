@@ -111,6 +111,14 @@ const durationSeconds: Form<number> = {
   },
 };
 
+const heartbeatSeconds: Form<number> = {
+  expects: 'a duration from 1s to 60s',
+  parse(given) {
+    const seconds = durationSeconds.parse(given) ?? 0;
+    return seconds >= 1 && seconds <= 60 ? seconds : undefined;
+  },
+};
+
 const ageUnits: Readonly<Record<string, number>> = { s: 1, h: 3600, d: 86_400, m: 30 * 86_400, y: 365 * 86_400 };
 
 /**
@@ -171,6 +179,13 @@ export const options = {
     withTemporal,
   ),
   temporalNamespace: option('temporal-namespace', text, 'default', 'Namespace in Temporal', withTemporal),
+  heartbeat: option(
+    'heartbeat-period',
+    heartbeatSeconds,
+    '3s',
+    'Time between two heartbeats to Temporal, by which the leading watcher knows that this process lives',
+    withTemporal,
+  ),
   temporalTls: option(
     'temporal-tls',
     switchOnOff,

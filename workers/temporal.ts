@@ -45,9 +45,13 @@ export async function registerSearchAttributes(dependencies: TemporalDependencie
   });
 }
 
-/** Sends the SDK's log messages to our log. To be called once, before anything else of the SDK. */
-export function installTemporalLogger(log: Logger): void {
+/**
+ * Sends the SDK's log messages to our log, and heartbeats of the workers of this process to Temporal, by which the watcher
+ * knows that they are alive. To be called once, before anything else of the SDK.
+ */
+export function installTemporalRuntime(log: Logger, heartbeatSeconds = 3): void {
   Runtime.install({
+    workerHeartbeatInterval: heartbeatSeconds * 1000,
     logger: new DefaultLogger('INFO', ({ level, message, meta }) => {
       const { error, ...fields } = meta ?? {};
       const line = { ...fields, ...(error === undefined ? {} : { err: error }) };

@@ -7,6 +7,7 @@ import { type Client, isGrpcServiceError, type WorkflowExecutionInfo } from '@te
 import proto from '@temporalio/proto';
 import { changedSignal, handOverSignal, queues } from '../api/engine/operations.ts';
 import type { Deployment, EngineRun, Poller, WorkerVersions } from '../watcher/engine-versions.ts';
+import type { Heartbeat, ListHeartbeats } from '../watcher/heartbeats.ts';
 
 /** The name of the worker deployment of the cluster workers. */
 export const deploymentName = 'windlass-cluster';
@@ -18,6 +19,7 @@ type VersionsClient = Pick<Client, 'workflow' | 'workflowService' | 'withDeadlin
 const grpcCodes = { notFound: 5, permissionDenied: 7, unimplemented: 12 } as const;
 const {
   DescribeTaskQueueMode: { DESCRIBE_TASK_QUEUE_MODE_ENHANCED: enhanced },
+  WorkerStatus: { WORKER_STATUS_SHUTTING_DOWN: ending, WORKER_STATUS_SHUTDOWN: ended },
   TaskQueueType: { TASK_QUEUE_TYPE_WORKFLOW: workflowTasks },
   WorkerDeploymentVersionStatus: {
     WORKER_DEPLOYMENT_VERSION_STATUS_INACTIVE: neverCurrent,
@@ -112,6 +114,52 @@ export async function pollersOf(client: VersionsClient, builds: readonly string[
   );
   const latest = Math.max(...polls.map(({ atMs }) => atMs));
   return polls.filter(({ atMs }) => latest - atMs <= pollsWithinMs);
+}
+
+/** How long a server that keeps no heartbeats is not asked again, and the deadline of a list. */
+const withoutHeartbeatsMs = 600_000;
+const heartbeatsDeadlineMs = 5_000;
+
+/** The heartbeats of the workers of one queue; none for a while where the server says that it keeps none. */
+export function listHeartbeats(client: VersionsClient, nowMs: () => number = () => performance.now()): ListHeartbeats {
+  const { namespace } = client.options;
+  let [isKept, askedAtMs] = [false, Number.NEGATIVE_INFINITY];
+  const call = async <T>(request: () => Promise<T>) => client.withDeadline(Date.now() + heartbeatsDeadlineMs, request);
+  return async (queue) => {
+    if (!isKept && nowMs() - askedAtMs > withoutHeartbeatsMs) {
+      const { namespaceInfo } = await call(async () => client.workflowService.describeNamespace({ namespace }));
+      isKept = namespaceInfo?.capabilities?.workerHeartbeats ?? false;
+      askedAtMs = nowMs();
+    }
+    if (!isKept) return undefined;
+    try {
+      const query = `TaskQueue = '${queue}'`;
+      const request = { namespace, query, pageSize: mostHeartbeats };
+      const { workersInfo } = await call(async () => client.workflowService.listWorkers(request));
+      return workersInfo.flatMap(({ workerHeartbeat }) => heartbeatOf(workerHeartbeat));
+    } catch (error) {
+      if (!isGrpcServiceError(error)) throw error;
+      if (error.code !== grpcCodes.unimplemented && error.code !== grpcCodes.permissionDenied) throw error;
+      isKept = false;
+      return undefined;
+    }
+  };
+}
+
+/** More workers of one queue need not be known: one that lives is enough. */
+const mostHeartbeats = 1_000;
+
+function heartbeatOf(beat: proto.temporal.api.worker.v1.IWorkerHeartbeat | null | undefined): readonly Heartbeat[] {
+  if (!beat || beat.status === ending || beat.status === ended) return [];
+  const isVersioned = (beat.deploymentVersion?.deploymentName ?? '') !== '';
+  const build = isVersioned ? beat.deploymentVersion?.buildId : buildOfIdentity(beat.workerIdentity ?? '');
+  return [
+    {
+      ...{ worker: beat.workerInstanceKey ?? '', build: build ?? '', isVersioned },
+      atMs: millisecondsOf(beat.heartbeatTime),
+      periodMs: millisecondsOf(beat.elapsedSinceLastHeartbeat),
+    },
+  ];
 }
 
 /** The state of a version. */

@@ -29,6 +29,9 @@ export const recreateWaits = {
   Queued: 'Wait for the request ahead in the queue, or delete it',
   EngineSilent: 'Bring Temporal back; the request then continues automatically',
   EngineNoWorkers: 'Bring the cluster workers back; the request then continues automatically',
+  EngineNoFleetWorker:
+    'Bring the leading watcher and Temporal together again; the request then continues automatically',
+  EngineNoDaemon: 'Bring the daemon of the node back; the request then continues automatically',
   EngineStuck: 'Terminate its workflow; the request then continues automatically from its status',
   NodeSilent: 'Bring the node and its daemon back, or delete the request',
   Draining: 'Nothing to do: the pod is unready for unreadyGracePeriodSeconds before the first stop',

@@ -4,7 +4,13 @@
 import { queues } from './operations.ts';
 
 /** Reasons of `waitingFor` that every kind with operations has, and that only the watcher writes. */
-export const engineReasons = ['EngineSilent', 'EngineNoWorkers', 'EngineStuck'] as const;
+export const engineReasons = [
+  'EngineSilent',
+  'EngineNoWorkers',
+  'EngineNoFleetWorker',
+  'EngineNoDaemon',
+  'EngineStuck',
+] as const;
 export type EngineReason = (typeof engineReasons)[number];
 
 /** Why Temporal does not continue one operation. */
@@ -32,6 +38,19 @@ export function engineNoWorkers({
   const who = `none of build ${build} polls queue "${queues.cluster}" of Temporal namespace "${temporalNamespace}"`;
   const unblock = `Bring the cluster workers back (Deployment windlass-worker, or who runs role worker): ${who}; temporal task-queue describe ${flags} shows who does`;
   return { reason: 'EngineNoWorkers', blockedBy: [`taskqueue/${queues.cluster}`], unblock };
+}
+
+/** No watcher takes the activities by which roll-outs, pull jobs and swaps ask for permits. */
+export function engineNoFleetWorker(temporalNamespace: string, since: string): EngineTrouble {
+  const where = `queue "${queues.fleet}" of Temporal namespace "${temporalNamespace}"`;
+  const unblock = `Bring the leading watcher and Temporal together again (Deployment windlass-watcher, or who runs role watcher): nobody has served ${where} since ${since}; the log of the watcher says why`;
+  return { reason: 'EngineNoFleetWorker', blockedBy: [`taskqueue/${queues.fleet}`], unblock };
+}
+
+/** The daemon of the node of an operation does not answer. */
+export function engineNoDaemon(node: string, since: string): EngineTrouble {
+  const unblock = `Bring the daemon of node "${node}" back (DaemonSet kruise-daemon, or who runs role daemon there): it has given no sign of life since ${since}; kubectl get node ${node} shows whether the node is up`;
+  return { reason: 'EngineNoDaemon', blockedBy: [`node/${node}`], unblock };
 }
 
 /** The workflow task of an operation fails repeatedly. */

@@ -24,6 +24,9 @@ export const podWaits = {
   Terminating: 'Nothing to do if the pods are about to terminate; otherwise look at their finalizers and nodes',
   EngineSilent: 'Bring Temporal back; the roll-out then continues automatically',
   EngineNoWorkers: 'Bring the cluster workers back; the roll-out then continues automatically',
+  EngineNoFleetWorker:
+    'Bring the leading watcher and Temporal together again; the roll-out then continues automatically',
+  EngineNoDaemon: 'Bring the daemon of the node back; the roll-out then continues automatically',
   EngineStuck: 'Terminate its workflow; the roll-out then continues automatically',
   ApiUnreachable: 'Bring the API server back; everything then continues automatically',
   Aborted: 'Change the template, or signal resume or retry',

@@ -32,6 +32,8 @@ export const pullJobWaits = {
   NoNodes: 'Nothing to do: no node matches yet; a job of type Never continues when one does',
   EngineSilent: 'Bring Temporal back; the job then continues automatically',
   EngineNoWorkers: 'Bring the cluster workers back; the job then continues automatically',
+  EngineNoFleetWorker: 'Bring the leading watcher and Temporal together again; the job then continues automatically',
+  EngineNoDaemon: 'Bring the daemon of the node back; the job then continues automatically',
   EngineStuck: 'Look at what these NodeImages wait for; the job continues when they do',
   JobRefused: 'Fix the spec: the API server rejects a job for one of the images',
   TooLarge: 'Make the field smaller; the job is then passed on to the nodes',

@@ -23,6 +23,8 @@ export const pullWaits = {
   Parked: 'Fix the rejected object or what rejects it: it is retried automatically, or at once after the signal retry',
   EngineSilent: 'Bring Temporal back; the pull then continues automatically',
   EngineNoWorkers: 'Bring the cluster workers back; the pull then continues automatically',
+  EngineNoFleetWorker: 'Bring the leading watcher and Temporal together again; the pull then continues automatically',
+  EngineNoDaemon: 'Bring the daemon of the node back; the pull then continues automatically',
   EngineStuck: 'Terminate its workflow; the pull then continues automatically',
 } as const;
 export type PullWaitReason = keyof typeof pullWaits;

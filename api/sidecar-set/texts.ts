@@ -26,6 +26,9 @@ export const sidecarSetWaits = {
   PausedByOperator: 'Signal resume, or abort',
   EngineSilent: 'Bring Temporal back; the roll-out then continues automatically',
   EngineNoWorkers: 'Bring the cluster workers back; the roll-out then continues automatically',
+  EngineNoFleetWorker:
+    'Bring the leading watcher and Temporal together again; the roll-out then continues automatically',
+  EngineNoDaemon: 'Bring the daemon of the node back; the roll-out then continues automatically',
   EngineStuck: 'Terminate its workflow; the roll-out then continues automatically',
   CannotUpdate: 'Fix what refuses the change of these pods, or signal skip',
   ImageNotReady:

@@ -25,7 +25,7 @@ import { down, status, up } from '../../deploy/local/platform.ts';
 import { createProgress } from '../../deploy/local/progress.ts';
 import { run } from '../../deploy/local/run.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
-import { installTemporalLogger } from '../../workers/temporal.ts';
+import { installTemporalRuntime } from '../../workers/temporal.ts';
 import { temporalClient } from '../../workers/temporal-client.ts';
 import { withSection } from '../bench/document.ts';
 import { machine, quantile } from '../bench/figures.ts';
@@ -70,7 +70,7 @@ const rows = (given.length > 0 ? given : standard).map((text): Row => {
 const name = 'scale-pulls';
 const progress = createProgress();
 const keep = process.env.WINDLASS_KEEP === '1';
-installTemporalLogger(pino({ level: 'error' }));
+installTemporalRuntime(pino({ level: 'error' }));
 if (!keep) await down(name, progress);
 try {
   const platform = await up({

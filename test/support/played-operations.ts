@@ -15,7 +15,7 @@ import { pullImagesId } from '../../api/node-image/operation.ts';
 import type { PerOperation } from '../../api/operations.ts';
 import { swapSidecarId } from '../../api/sidecar-set/swap.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
-import { installTemporalLogger, registerSearchAttributes } from '../../workers/temporal.ts';
+import { installTemporalRuntime, registerSearchAttributes } from '../../workers/temporal.ts';
 import { batchOf } from '../../workflows/plan/fleet/batch.ts';
 import type { Activities, ActivityName, ResultOf } from '../../workflows/shared/results.ts';
 import { workflowsWith } from './bundled-workflows.ts';
@@ -242,7 +242,7 @@ export async function startPlayedOperations({
   readonly cachedRuns?: number;
 } = {}): Promise<PlayedOperations> {
   const log = pino({ level: 'silent' });
-  if (!hasLogger) installTemporalLogger(log);
+  if (!hasLogger) installTemporalRuntime(log);
   const temporal = await startTemporal(settings);
   const { address } = temporal;
   const connection = await connectWorkersToTemporal(address);

@@ -16,8 +16,8 @@ import { parseConfig } from '../../workers/config.ts';
 import { fleetWorker } from '../../workers/fleet-worker.ts';
 import { createLogger, type Logger } from '../../workers/log.ts';
 import { createMetrics } from '../../workers/metrics.ts';
-import { installTemporalLogger, registerSearchAttributes } from '../../workers/temporal.ts';
-import { describeDeployment, workerVersions } from '../../workers/worker-versions.ts';
+import { installTemporalRuntime, registerSearchAttributes } from '../../workers/temporal.ts';
+import { describeDeployment, listHeartbeats, workerVersions } from '../../workers/worker-versions.ts';
 import { workflowBuildId } from '../../workers/workflow-bundle.ts';
 import { makeCurrent } from './current-version.ts';
 import type { TestPlatform } from './platform.ts';
@@ -75,6 +75,7 @@ export async function startWatcher(
     client,
     build: build ?? (await workflowBuildId()),
     versions: workerVersions(client),
+    heartbeats: listHeartbeats(client),
     claim: async () => claimNamespace({ client, kube }),
     leader,
     prepareTemporal,
@@ -175,6 +176,6 @@ let prepared = false;
 
 /** To be called before the first connection: the SDK accepts a logger only once, before anything else. */
 export function prepareRoles(platform: TestPlatform): void {
-  if (!prepared) installTemporalLogger(testLogger('worker', platform));
+  if (!prepared) installTemporalRuntime(testLogger('worker', platform));
   prepared = true;
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { cloneSetWaits } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
-import { engineNoWorkers, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
+import { engineNoFleetWorker, engineNoWorkers, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
 import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { formatState, type InPlaceState } from '../../api/in-place/state.ts';
@@ -259,6 +259,14 @@ describe('what a CloneSet waits for', () => {
     });
     expect(reasons({ pods: fresh(5), more: { engine } })).toEqual([]);
     expect(reasons({ pods: pods('o', 5), permit: permit(), more: { engine } })).not.toContain('EngineNoWorkers');
+  });
+
+  it('EngineNoFleetWorker: names the queue, for a roll-out that is about to go on', () => {
+    const engine = engineNoFleetWorker('shop', '2026-11-28T10:00:00Z');
+    const found = { pods: pods('o', 5), more: { engine, withoutPermitSinceMs: 0 } };
+    expect(wait(found)).toMatchObject({ reason: 'EngineNoFleetWorker', blockedBy: ['taskqueue/fleet'] });
+    expect(wait(found)?.unblock).toContain('since 2026-11-28T10:00:00Z');
+    expect(reasons({ pods: fresh(5), more: { engine } })).toEqual([]);
   });
 
   it('EngineStuck: names the workflow and the command that helps, for a roll-out that is about to go on', () => {

@@ -701,6 +701,14 @@ describe('the status of a job', () => {
       reason: 'NodeSilent',
       blockedBy: ['node/a'],
     });
+    const [, other] = nodesAs('active', 'active');
+    if (!other?.status) throw new Error('no node');
+    const down = { ...other, status: { ...other.status, waitingFor: { ...waitingFor, reason: 'EngineNoDaemon' } } };
+    expect(report(pullJob(), [silent, down]).status.waitingFor).toMatchObject({
+      reason: 'EngineNoDaemon',
+      blockedBy: ['node/a', 'node/b'],
+    });
+    expect(report(pullJob(), [down, ...nodesAs('active')]).status.waitingFor?.reason).toBe('Pulling');
   });
 
   it('EngineStuck: says that its own operation is stuck, which obeys no command, and that those of its nodes are', () => {

@@ -13,7 +13,7 @@ import {
   podReadinessGate,
   windlassAnnotation,
 } from '../../api/core/well-known.ts';
-import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
+import { type EngineTrouble, engineNoDaemon, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
 import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import { formatContainersMeta, plainHash } from '../../api/in-place/containers-meta.ts';
 import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
@@ -506,6 +506,54 @@ describe('those who wait', () => {
     await ask(recreateWait('Stopping', { blockedBy: [], since: createdAt }));
     await ask(recreateWait('EngineStuck', { blockedBy: [], since: createdAt }));
     expect(shown).toEqual(['', 'Stopping', 'EngineStuck']);
+  });
+});
+
+describe('a request whose node has no daemon', () => {
+  const since = '2026-11-28T10:00:00Z';
+  const onNode = { labels: { [crrLabel.podUid]: 'pod-1', [crrLabel.nodeName]: 'node-a' } };
+
+  function watcherOf(waiting: string | undefined, isDown: () => boolean) {
+    const waitingFor = waiting && { reason: waiting, blockedBy: [], blockedCount: 0, since: createdAt, unblock: '' };
+    const given = request({ metadata: onNode, ...(waitingFor && { status: { phase: 'Recreating', waitingFor } }) });
+    const { world, ...seen } = watcherAt({ requests: [given] });
+    const asked: unknown[] = [];
+    const trouble: typeof world.starter.trouble = (_id, _shown, needs) => {
+      asked.push(needs?.node?.name);
+      return needs?.node && isDown() ? engineNoDaemon(needs.node.name, since) : undefined;
+    };
+    const starter = { ...world.starter, trouble };
+    return { ...seen, asked, pass: () => passOverRequests('pod-1', { ...world, starter }) };
+  }
+
+  it('EngineNoDaemon: says so before its operation has written any status', async () => {
+    const { pass, read, asked } = watcherOf(undefined, () => true);
+    await pass();
+    expect(read('crr-a')?.status).toMatchObject({
+      phase: '',
+      waitingFor: { reason: 'EngineNoDaemon', blockedBy: ['node/node-a'], unblock: expect.stringContaining(since) },
+    });
+    expect(asked).toContain('node-a');
+  });
+
+  it('EngineNoDaemon: asks its operation for the status of before once, when the daemon is back', async () => {
+    let isDown = true;
+    const { pass, wanted } = watcherOf('EngineNoDaemon', () => isDown);
+    const inputs = async () => {
+      await pass();
+      return wanted.at(-1)?.inputs;
+    };
+    const before = watcherOf('Stopping', () => false);
+    await before.pass();
+    expect(await inputs()).toBe(before.wanted[0]?.inputs);
+    isDown = false;
+    expect(await inputs()).not.toBe(before.wanted[0]?.inputs);
+  });
+
+  it('EngineNoDaemon: leaves a node that the operation itself has found silent', async () => {
+    const { pass, writes } = watcherOf('NodeSilent', () => true);
+    await pass();
+    expect(writes).toEqual([]);
   });
 });
 

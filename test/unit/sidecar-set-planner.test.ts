@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
-import { engineNoWorkers, engineSilent } from '../../api/engine/engine-trouble.ts';
+import { engineNoFleetWorker, engineNoWorkers, engineSilent } from '../../api/engine/engine-trouble.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { ordersAnnotation, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
@@ -144,6 +144,9 @@ describe('the plan for a SidecarSet', () => {
     const engine = engineNoWorkers({ temporalNamespace: 'default', build: 'abc' });
     const unserved = planSidecarSet({ ...input, withoutPermitSinceMs: 0, engine });
     expect(JSON.stringify(unserved.upkeep)).toContain('EngineNoWorkers');
+    const noFleet = engineNoFleetWorker('default', '2026-11-28T10:00:00Z');
+    const unasked = planSidecarSet({ ...input, withoutPermitSinceMs: 0, engine: noFleet });
+    expect(JSON.stringify(unasked.upkeep)).toContain('EngineNoFleetWorker');
   });
 
   it('counts pods that are promised, and not begun, against the budget', () => {

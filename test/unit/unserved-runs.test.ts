@@ -34,6 +34,12 @@ function unservedRuns() {
       runs.note({ own, manages: true, deployment: deployment(own), runs: [], ...seen, pollers });
       return runs.trouble('roll-out/a')?.reason;
     },
+    /** What looks at heartbeats find, at this second: the builds of those who live. */
+    hear(second: number, alive: readonly string[] | undefined) {
+      nowMs = second * 1_000;
+      runs.hear((isWanted) => alive?.some((build) => isWanted(worker(build, 0))));
+      return runs.trouble('roll-out/a')?.reason;
+    },
     fail(minute: number) {
       nowMs = minute * minuteMs;
       runs.unknown();
@@ -112,6 +118,29 @@ describe('UnservedRuns', () => {
     expect([runs.trouble('roll-out/a', ''), runs.trouble('roll-out/b'), changes()]).toEqual([undefined, undefined, 2]);
     expect([look(1.1, []), look(2, []), look(2.1, [])]).toEqual([undefined, undefined, 'EngineNoWorkers']);
     expect(runs.trouble('roll-out/a', 'Stopping')?.reason).toBe('EngineNoWorkers');
+  });
+
+  it('goes by heartbeats where there are any, and by polls where not', () => {
+    const { runs, look, hear, changes } = unservedRuns();
+    expect(hear(1, [])).toBeUndefined();
+    // it still polls, as far as Temporal knows
+    look(0.1, [worker(own, 1)]);
+    expect([runs.trouble('roll-out/a')?.reason, hear(8, ['old'])]).toEqual(['EngineNoWorkers', 'EngineNoWorkers']);
+    expect([hear(10, [own]), hear(12, undefined), hear(14, [])]).toEqual([undefined, undefined, 'EngineNoWorkers']);
+    expect([hear(16, undefined), changes()]).toEqual([undefined, 4]);
+    look(2, []);
+    expect([look(3, []), hear(182, [own])]).toEqual(['EngineNoWorkers', undefined]);
+    runs.reset();
+    expect(hear(184, [])).toBeUndefined();
+  });
+
+  it('does not believe heartbeats for a minute after an operation has written over it', () => {
+    const { runs, look, hear } = unservedRuns();
+    look(0, [worker(own, 1)]);
+    expect(hear(8, [])).toBe('EngineNoWorkers');
+    runs.trouble('roll-out/a', 'EngineNoWorkers');
+    expect(runs.trouble('roll-out/a', 'Stopping')).toBeUndefined();
+    expect([hear(10, []), hear(66, []), hear(68, [])]).toEqual([undefined, undefined, 'EngineNoWorkers']);
   });
 
   it('begins to count anew after a look that failed: workers that were cut off as well need a moment', () => {

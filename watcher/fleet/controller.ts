@@ -180,7 +180,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     }
     const { config, now, starter } = this.#context;
     const { resource } = this.#definition.planner;
-    const engine = starter.trouble(rollOutId(uid));
+    const engine = starter.trouble(rollOutId(uid), undefined, { fleet: true });
     const failures = this.#failuresOf(uid);
     const owedClaims = this.#stillOwed(uid);
     const { namespace = '' } = owner.metadata;

@@ -8,7 +8,7 @@ import { type ContainerRecreateRequest, isCompleted } from '../../../api/contain
 import type { Node } from '../../../api/core/node.ts';
 import { isFinished, type Pod } from '../../../api/core/pod.ts';
 import { crrLabel } from '../../../api/core/well-known.ts';
-import { isEngineReason } from '../../../api/engine/engine-trouble.ts';
+import { type EngineTrouble, isEngineReason } from '../../../api/engine/engine-trouble.ts';
 import { isTerminationRequest, terminateSidecarsId } from '../../../api/job-sidecar-termination.ts';
 import type { Cache } from '../../../kube/cache.ts';
 import type { RequestPassDependencies } from './pass.ts';
@@ -21,9 +21,10 @@ export function wantOperation(request: ContainerRecreateRequest, podUid: string,
   const podGone = pod === undefined || pod.metadata.deletionTimestamp !== undefined;
   const podEnded = hasEnded(pod);
   const change: RestartChanged = { operation, generation: generationOf(request) };
-  // a running operation has to restore the status that was overwritten
   const reason = request.status?.waitingFor?.reason;
-  const isWrittenOver = isEngineReason(reason) || (reason === 'Queued' && hasBegun(request));
+  // a running operation has to restore the status that was overwritten, but not as long as it would be again at once
+  const isStill = reason === 'EngineNoDaemon' && troubleOf(request, podUid, world)?.reason === reason;
+  const isWrittenOver = (isEngineReason(reason) && !isStill) || (reason === 'Queued' && hasBegun(request));
   const { uid } = request.metadata;
   world.starter.want({
     ...restartStart(operation),
@@ -35,6 +36,17 @@ export function wantOperation(request: ContainerRecreateRequest, podUid: string,
 /** Whether the pod has ended: the caches keep the phase of most pods only until then. */
 export function hasEnded(pod: Pod | undefined): boolean {
   return pod !== undefined && (pod.status?.phase === undefined || isFinished(pod));
+}
+
+/** Why the operation of a request does not continue. The operation itself reports a node that has been silent for long. */
+export function troubleOf(
+  request: ContainerRecreateRequest,
+  podUid: string,
+  { starter, nodes }: RequestPassDependencies,
+): EngineTrouble | undefined {
+  const shown = request.status?.waitingFor?.reason ?? '';
+  const needs = shown === 'NodeSilent' ? {} : { node: operationOf(request, podUid, nodes).node };
+  return starter.trouble(restartContainersId(podUid), shown, needs);
 }
 
 function operationOf(request: ContainerRecreateRequest, podUid: string, nodes: Cache<Node>): RestartOperation {

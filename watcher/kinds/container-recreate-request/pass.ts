@@ -98,10 +98,11 @@ const behindRefresh = 'Nothing to do: containers of the pod are restarted for an
 async function tellOfRefresh(
   { workflowId }: WantedOperation,
   podUid: string,
-  { pods, kube, starter, now }: RequestPassDependencies,
+  { pods, nodes, kube, starter, now }: RequestPassDependencies,
 ): Promise<string> {
-  const trouble = starter.trouble(workflowId);
   const pod = pods.byUid(podUid);
+  const node = nodes.byName('', pod?.spec.nodeName ?? '')?.metadata;
+  const trouble = starter.trouble(workflowId, undefined, { ...(node && { node }) });
   if (trouble === undefined || pod === undefined) return behindRefresh;
   const message = trouble.unblock ?? recreateWaits[trouble.reason];
   await tellEvent(kube, {

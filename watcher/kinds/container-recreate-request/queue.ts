@@ -2,7 +2,6 @@
 
 import { fnv1a } from '../../../api/base/fnv.ts';
 import { timestamp } from '../../../api/base/time.ts';
-import { restartContainersId } from '../../../api/container-recreate-request/operation.ts';
 import { recreateMessage, recreateWait, recreateWaits } from '../../../api/container-recreate-request/texts.ts';
 import type { ContainerRecreateRequest } from '../../../api/container-recreate-request/types.ts';
 import { eventComponent } from '../../../api/core/well-known.ts';
@@ -13,6 +12,7 @@ import { notOfRequest } from '../../../workflows/plan/recreate/answer.ts';
 import { isPaused, type RequestQueue } from '../../../workflows/plan/recreate/request-queue.ts';
 import { skippedMessage, skipperOf } from '../../../workflows/plan/recreate/status.ts';
 import type { AnnotatedCommand } from '../../operator-commands.ts';
+import { troubleOf } from './operation.ts';
 import type { RequestPassDependencies } from './pass.ts';
 import { podUidOf } from './request.ts';
 import { writeEnd, writeStatus, writeWait } from './status.ts';
@@ -41,7 +41,7 @@ export async function writeWaits(
   }
   // a pause stays visible: the status stores it in case the operation is restarted
   if (first && !isPaused(first)) {
-    const trouble = world.starter.trouble(restartContainersId(podUidOf(first)), first.status?.waitingFor?.reason ?? '');
+    const trouble = troubleOf(first, podUidOf(first), world);
     if (trouble) await writeWait(first, recreateWait(trouble.reason, { ...trouble, since }), undefined, world);
   }
   return earliest(...due);

@@ -169,7 +169,7 @@ function contextOf(
   { secrets, tooLarge }: Pick<Progress, 'secrets' | 'tooLarge'>,
   { starter, now }: PullJobPassDependencies,
 ): JobContext {
-  const engine = starter.trouble(pullOnNodesId(job.metadata.uid));
+  const engine = starter.trouble(pullOnNodesId(job.metadata.uid), undefined, { fleet: true });
   return {
     nowMs: now(),
     ...(engine && { engine }),

@@ -3,7 +3,7 @@ import { timestamp } from '../../../api/base/time.ts';
 import { failureTypeOf } from '../../../api/core/failure.ts';
 import { getsNodeImage, type Node, readySince } from '../../../api/core/node.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
-import { isEngineReason } from '../../../api/engine/engine-trouble.ts';
+import { type EngineTrouble, isEngineReason } from '../../../api/engine/engine-trouble.ts';
 import { commandNames, queues } from '../../../api/engine/operations.ts';
 import type { ImagePullJob } from '../../../api/image-pull-job/types.ts';
 import {
@@ -73,7 +73,7 @@ export async function passOverNodeImage(
     return { againInMs: 1_000 };
   }
   wantOperation(nodeImage, node, world);
-  await tellTrouble(nodeImage, world);
+  await tellTrouble(nodeImage, node, world);
   const commanded = hasCommand(nodeImage) ? await command(nodeImage, world) : undefined;
   return earliest(left, commanded);
 }
@@ -172,10 +172,21 @@ async function missingSecrets(
 }
 
 function wantOperation(nodeImage: NodeImage, node: Node | undefined, { starter }: NodeImagePassDependencies): void {
-  const operation = operationOf(nodeImage, node);
+  const operation = operationOf(nodeImage, node, troubleOf(nodeImage, node, starter));
   if (openTags(nodeImage).length > 0 || isStale(nodeImage)) starter.want(operation);
   // it may have begun a pull that is not reported yet, and that was cancelled here
   else starter.dismiss(operation);
+}
+
+/** Why the operation does not continue. The operation itself reports a node that has been silent for long. */
+function troubleOf(
+  { metadata, status }: NodeImage,
+  node: Node | undefined,
+  starter: NodeImagePassDependencies['starter'],
+): EngineTrouble | undefined {
+  const shown = status?.waitingFor?.reason ?? '';
+  const needs = node && shown !== 'NodeSilent' ? { node: node.metadata } : {};
+  return starter.trouble(pullImagesId(metadata.uid), shown, needs);
 }
 
 async function command(
@@ -191,12 +202,16 @@ async function command(
 }
 
 /** Writes into the status why Temporal does not run the operation. */
-async function tellTrouble(nodeImage: NodeImage, { kube, starter, now }: NodeImagePassDependencies): Promise<void> {
+async function tellTrouble(
+  nodeImage: NodeImage,
+  node: Node | undefined,
+  { kube, starter, now }: NodeImagePassDependencies,
+): Promise<void> {
   const { metadata, status } = nodeImage;
   const shown = status?.waitingFor?.reason;
   // a pause stays visible: the status stores it in case the operation is restarted
   if (openTags(nodeImage).length === 0 || shown === 'Paused') return;
-  const trouble = starter.trouble(pullImagesId(metadata.uid), shown ?? '');
+  const trouble = troubleOf(nodeImage, node, starter);
   if (trouble === undefined) return;
   const wait = pullWait(trouble.reason, { ...trouble, since: timestamp(now()) });
   const waitingFor = waitingSince(status?.waitingFor, wait, wait.since);
@@ -205,14 +220,21 @@ async function tellTrouble(nodeImage: NodeImage, { kube, starter, now }: NodeIma
   await unlessMovedOn(kube.patch(nodeImages, { name: metadata.name }, 'merge', body, { subresource: 'status' }));
 }
 
-function operationOf(nodeImage: NodeImage, node: Node | undefined): WantedOperation {
+function operationOf(
+  nodeImage: NodeImage,
+  node: Node | undefined,
+  trouble: EngineTrouble | undefined,
+): WantedOperation {
   const { name, uid, generation = 0 } = nodeImage.metadata;
   // a node that is gone keeps its name in the name of the task queue, which nobody polls: that is detected as its
   // silence
   const nodeRef = { name, uid: node?.metadata.uid ?? `gone-${name}` };
   const argument: PullOperation = { nodeImage: { name, uid }, node: nodeRef };
   const change: PullChanged = { node: nodeRef };
-  const isWrittenOver = isEngineReason(nodeImage.status?.waitingFor?.reason);
+  const shown = nodeImage.status?.waitingFor?.reason;
+  // not as long as it would be written over again at once
+  const isStill = shown === 'EngineNoDaemon' && trouble?.reason === shown;
+  const isWrittenOver = isEngineReason(shown) && !isStill;
   return {
     workflowId: pullImagesId(uid),
     workflowType: pullImagesType,

@@ -72,6 +72,7 @@ export const stopped: readonly Rule<FleetSituation>[] = [
   pausedByOperator,
   engineSilent,
   engineNoWorkers,
+  engineNoFleetWorker,
   engineStuck,
   cannotCreate,
   cannotDelete,
@@ -166,6 +167,10 @@ export function engineSilent(situation: FleetSituation): Wait | undefined {
 
 export function engineNoWorkers(situation: FleetSituation): Wait | undefined {
   return engineTrouble(situation, 'EngineNoWorkers');
+}
+
+export function engineNoFleetWorker(situation: FleetSituation): Wait | undefined {
+  return engineTrouble(situation, 'EngineNoFleetWorker');
 }
 
 export function engineStuck(situation: FleetSituation): Wait | undefined {

@@ -304,10 +304,12 @@ function waitOf(job: ImagePullJob, nodes: readonly NodeStanding[], context: JobC
   if (engine && (active.length > 0 || engine.reason !== 'EngineSilent')) {
     return pullJobWait(engine.reason, { ...engine, since });
   }
-  const everyActive = (reason: PullWaitReason) =>
-    active.length > 0 && active.every(({ waiting }) => waiting === reason);
-  if (everyActive('NodeSilent')) {
-    return pullJobWait('NodeSilent', { blockedBy: active.map(({ node }) => `node/${node}`), since });
+  const everyActive = (...reasons: readonly PullWaitReason[]) =>
+    active.length > 0 && active.every(({ waiting }) => reasons.some((reason) => waiting === reason));
+  const nodesOfActive = active.map(({ node }) => `node/${node}`);
+  if (everyActive('NodeSilent')) return pullJobWait('NodeSilent', { blockedBy: nodesOfActive, since });
+  if (everyActive('NodeSilent', 'EngineNoDaemon')) {
+    return pullJobWait('EngineNoDaemon', { blockedBy: nodesOfActive, since });
   }
   if (everyActive('EngineStuck')) return pullJobWait('EngineStuck', { blockedBy: named(active), since });
   if (active.length > 0) return pullJobWait('Pulling', { blockedBy: named(active), since });

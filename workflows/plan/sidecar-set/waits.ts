@@ -28,6 +28,7 @@ export const sidecarSetRules: readonly Rule<SidecarSetSituation>[] = [
   pausedByOperator,
   engineSilent,
   engineNoWorkers,
+  engineNoFleetWorker,
   engineStuck,
   cannotUpdate,
   imageNotReady,
@@ -76,6 +77,10 @@ function engineSilent(situation: SidecarSetSituation): Wait | undefined {
 
 function engineNoWorkers(situation: SidecarSetSituation): Wait | undefined {
   return engineTrouble(situation, 'EngineNoWorkers');
+}
+
+function engineNoFleetWorker(situation: SidecarSetSituation): Wait | undefined {
+  return engineTrouble(situation, 'EngineNoFleetWorker');
 }
 
 function engineStuck(situation: SidecarSetSituation): Wait | undefined {
