@@ -9,6 +9,7 @@ import { checkedFeatureGates } from './feature-gates.ts';
 import { pushImages } from './images.ts';
 import { findInstance, type Instance, instanceName, repository } from './instance.ts';
 import { freezePart, killPart, logFile, readParts, startPart, stopPart, thawPart } from './parts.ts';
+import { partsDown } from './parts-down.ts';
 import { recordPicture } from './picture.ts';
 import { down, type PlatformStatus, status, up, upExternal } from './platform.ts';
 import { createProgress } from './progress.ts';
@@ -76,7 +77,7 @@ function commands(name: string): Command {
 
   program
     .command('status')
-    .description('show addresses, and the process of each part')
+    .description('show addresses, the process of each part, and what waits for a part that is down')
     .option('--json', 'print JSON')
     .action(({ json }: { json?: true }) => {
       const now = status(name);
@@ -181,6 +182,8 @@ function print(now: PlatformStatus): void {
   for (const { name: one, pid, state, since } of now.parts) {
     console.log(`${one.padEnd(26)} ${state.padEnd(8)} ${String(pid).padStart(8)}  ${since}`);
   }
+  const down = partsDown(now.parts);
+  if (down.length > 0) console.log(`\n${down.join('\n')}`);
 }
 
 /** An invalid gate ends the command before anything is started. */

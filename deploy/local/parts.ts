@@ -54,6 +54,8 @@ export interface PartRecord extends PartSpec, ProcessRef {
   readonly since: string;
   /** `stopped`: a command stopped or killed it. */
   readonly wanted: 'running' | 'stopped';
+  /** When a command has stopped, killed or frozen it. */
+  readonly downSince?: string;
 }
 
 /** A part in the output of `status`. */
@@ -62,6 +64,8 @@ export interface PartStatus {
   readonly pid: number;
   readonly state: 'running' | 'frozen' | 'dead' | 'stopped';
   readonly since: string;
+  /** When a command has ended or frozen it, or when it has logged last. Absent: it runs, or nothing is known. */
+  readonly downSince?: string;
 }
 
 /** Every part of this instance that was ever started. */
@@ -74,8 +78,19 @@ export function readParts(instance: Instance): PartRecord[] {
 /** The state of each part, by name. */
 export function partStatuses(instance: Instance): PartStatus[] {
   return readParts(instance)
-    .map((part) => ({ name: part.name, pid: part.pid, state: stateOf(part), since: part.since }))
+    .map((part) => statusOfPart(instance, part))
     .sort((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
+}
+
+function statusOfPart(instance: Instance, part: PartRecord): PartStatus {
+  const { name, pid, since } = part;
+  const state = stateOf(part);
+  const downSince = state === 'running' ? undefined : (part.downSince ?? lastLogAt(instance, part));
+  return { name, pid, state, since, ...(downSince !== undefined && { downSince }) };
+}
+
+function lastLogAt(instance: Instance, { name }: PartRecord): string | undefined {
+  return statSync(logFile(instance, name), { throwIfNoEntry: false })?.mtime.toISOString();
 }
 
 /** Ensures that the part runs with this spec and is ready: starts it, or leaves it alone if it does already. */
@@ -99,32 +114,45 @@ export async function startPart(instance: Instance, name: string, extra: readonl
     if (extra.length === 0) return;
     await endProcesses([part], 15);
   }
-  const { pid: _pid, startTime: _startTime, since: _since, wanted: _wanted, extra: _extra, ...spec } = part;
+  const {
+    pid: _pid,
+    startTime: _startTime,
+    since: _since,
+    wanted: _wanted,
+    extra: _extra,
+    downSince: _downSince,
+    ...spec
+  } = part;
   await launch(instance, extra.length > 0 ? { ...spec, extra } : spec);
 }
 
 /** Stops a part with SIGTERM, and with SIGKILL after 15 s. */
 export async function stopPart(instance: Instance, name: string): Promise<void> {
   const part = findPart(instance, name);
-  writeRecord(instance, { ...part, wanted: 'stopped' });
+  writeRecord(instance, { ...part, wanted: 'stopped', downSince: now() });
   await endProcesses([part], 15);
 }
 
 /** Kills a part with SIGKILL: it cannot clean up. */
 export async function killPart(instance: Instance, name: string): Promise<void> {
-  await endProcesses([findPart(instance, name)], 0);
+  const part = findPart(instance, name);
+  if (processState(part)) writeRecord(instance, { ...part, downSince: now() });
+  await endProcesses([part], 0);
 }
 
 /** Freezes a part, like a stalled machine, until `thawPart`. */
 export function freezePart(instance: Instance, name: string): void {
   const part = findPart(instance, name);
   if (!signal(part, 'SIGSTOP')) throw new Error(`Cannot freeze part "${name}": it does not run`);
+  writeRecord(instance, { ...part, downSince: now() });
 }
 
 /** Resumes a frozen part. */
 export function thawPart(instance: Instance, name: string): void {
   const part = findPart(instance, name);
   if (!signal(part, 'SIGCONT')) throw new Error(`Cannot thaw part "${name}": it does not run`);
+  const { downSince: _, ...running } = part;
+  writeRecord(instance, running);
 }
 
 /** Waits until a running part is ready; fails at once when it dies. */
@@ -206,7 +234,7 @@ async function launch(instance: Instance, spec: PartSpec): Promise<void> {
       else reject(new Error(`Cannot start ${spec.name}: it ended at once`));
     });
   });
-  const record: PartRecord = { ...spec, ...ref, since: new Date().toISOString(), wanted: 'running' };
+  const record: PartRecord = { ...spec, ...ref, since: now(), wanted: 'running' };
   writeRecord(instance, record);
   await becomesReady(instance, record, logStart);
 }
@@ -283,6 +311,10 @@ function digest({ name, place, argv, extra = [], env, ready, fingerprint }: Part
 
 function writeRecord(instance: Instance, record: PartRecord): void {
   writeJson(recordFile(instance, record.name), record);
+}
+
+function now(): string {
+  return new Date().toISOString();
 }
 
 function pidFile(instance: Instance, name: string): string {
