@@ -6,6 +6,7 @@ import { addRolloutCommands } from './commands/rollout.ts';
 import { addSidecarCommands } from './commands/sidecar.ts';
 import { parseObject } from './explain/explainers.ts';
 import type { Explanation } from './explain/explanation.ts';
+import { watcherNote } from './explain/watcher-note.ts';
 import { CommandFailed, describeFailure } from './failure.ts';
 import type { FoundEngine } from './find-engine.ts';
 import { collect, filenameOption, recursiveOption } from './flags.ts';
@@ -151,7 +152,9 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
           nowMs: now(),
           ...(engine ? { engine, engineMissing: '' } : { engineMissing: found.missing }),
         };
-        const explanation = withFirst(await explainer.explain({ ...object, namespace }, means), engine);
+        const explained = withFirst(await explainer.explain({ ...object, namespace }, means), engine);
+        const note = await watcherNote(kube, now());
+        const explanation = note === undefined ? explained : { ...explained, notes: [note, ...explained.notes] };
         out(formatAnswer(flags.output, { document: explanation, text: explanationText(explanation, now()) }));
         const { operation } = explanation;
         if (engine?.isGiven && operation?.kind === 'notAsked') fail([operation.why]);

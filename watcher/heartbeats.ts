@@ -27,8 +27,8 @@ export type ListHeartbeats = (queue: string) => Promise<readonly Heartbeat[] | u
 
 /** What part of an operation's work a worker of its own does. */
 export interface NeedsOfOperation {
-  /** The node whose daemon has to act now. */
-  readonly node?: { readonly name: string; readonly uid: string };
+  /** The node whose daemon has to act now. Without a UID it is looked up. */
+  readonly node?: { readonly name: string; readonly uid?: string };
   /** Whether the leading watcher has to take activities of queue `fleet`. */
   readonly fleet?: boolean;
 }
@@ -37,6 +37,8 @@ export interface HeartbeatsOptions {
   /** Absent: there is no such signal. */
   readonly list?: ListHeartbeats;
   readonly temporalNamespace: string;
+  /** The UID of a node by its name, where it is known. */
+  readonly uidOf?: (node: string) => string | undefined;
   /** Called when the troubles that objects have to report have changed. */
   readonly onChange: () => void;
   /** Called after each look at queue `cluster`; see `isHeard`. */
@@ -98,10 +100,10 @@ export class Heartbeats {
     const { temporalNamespace } = this.#options;
     const noFleet = fleet ? this.#silent.get(queues.fleet) : undefined;
     if (noFleet !== undefined) return engineNoFleetWorker(temporalNamespace, noFleet);
-    if (node === undefined) return undefined;
-    const known = this.#nodes.get(node.uid);
-    this.#nodes.set(node.uid, { name: node.name, askedMs: this.#nowMs() });
-    const since = known && this.#silent.get(queues.node(node.uid));
+    const uid = node?.uid ?? this.#options.uidOf?.(node?.name ?? '');
+    if (node === undefined || uid === undefined) return undefined;
+    this.#nodes.set(uid, { name: node.name, askedMs: this.#nowMs() });
+    const since = this.#silent.get(queues.node(uid));
     return since === undefined ? undefined : engineNoDaemon(node.name, since);
   }
 

@@ -145,6 +145,7 @@ export class Watcher {
     this.#heartbeats = new Heartbeats({
       ...(deps.heartbeats && { list: deps.heartbeats }),
       ...{ temporalNamespace: config.temporal.namespace, log },
+      uidOf: (node) => this.#uidOfNode(node),
       onLook: (isHeard) => this.#unserved.hear(isHeard),
       onChange: () => this.#wantAll(),
     });
@@ -235,6 +236,12 @@ export class Watcher {
   get #behind(): readonly Followed[] {
     const { unseenAfterSeconds: seconds = unseenAfterSeconds } = this.#deps;
     return [...this.#followed.values()].filter(({ cache }) => cache.unseenMs > seconds * 1000);
+  }
+
+  /** From the cache of nodes, which nobody has to wait for. */
+  #uidOfNode(name: string): string | undefined {
+    const nodes = [...this.#followed.values()].find(({ plural }) => plural === kubeResource.nodes.plural);
+    return nodes?.cache.byName('', name)?.metadata.uid;
   }
 
   get #working(): readonly Part[] {

@@ -161,7 +161,7 @@ function commandsFor(
     ...(wait?.reason === 'ContainerNotFound' || wait?.reason === 'PodFinished'
       ? [{ command: `kubectl -n ${namespace} describe pod ${podName}`, effect: 'shows why it does not start' }]
       : []),
-    ...(wait?.reason === 'NodeSilent'
+    ...(wait?.reason === 'NodeSilent' || wait?.reason === 'EngineNoDaemon'
       ? [
           {
             command: `kubectl describe node ${request.metadata.labels?.[crrLabel.nodeName] ?? ''}`,

@@ -60,29 +60,21 @@ describeAlone('requests while no cluster worker polls', () => {
 });
 
 describeAlone('requests while the daemon of their node is down', () => {
-  it('say EngineNoDaemon before they have begun, and are carried out when it is back', async () => {
-    worker ??= await startWorker(windlass, { isMadeCurrent: false });
-    await windlass.node.stopDaemon();
-    const pod = await windlass.runPod(['app']);
-    const request = await windlass.request({ pod, containers: ['app'] });
-    const waiting = await request.waitsFor('EngineNoDaemon');
-    expect(waiting.status?.waitingFor?.blockedBy).toEqual([`node/${windlass.node.ref.name}`]);
-
-    await windlass.node.startDaemon(windlass.connection);
-    const status = await request.ended();
-    expect(outcomeOf(status)).toMatchObject({ type: 'Complete' });
-    expect(status.waitingFor).toBeUndefined();
-  });
-
-  it('say so in the middle, and continue with what they waited for before', async () => {
+  it('say EngineNoDaemon, also before they have begun, and continue when it is back', async () => {
     worker ??= await startWorker(windlass, { isMadeCurrent: false });
     const { request, ready } = await inTheMiddle(windlass);
+    const pod = await windlass.runPod(['app']);
     await windlass.node.stopDaemon();
-    await request.waitsFor('EngineNoDaemon');
+    const other = await windlass.request({ pod, containers: ['app'] });
+    const waiting = await Promise.all([request, other].map((each) => each.waitsFor('EngineNoDaemon')));
+    for (const { status } of waiting) expect(status?.waitingFor?.blockedBy).toEqual([`node/${windlass.node.ref.name}`]);
 
     await windlass.node.startDaemon(windlass.connection);
     await request.waitsFor('ContainerNotReady');
     ready();
-    expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
+    for (const status of await Promise.all([request.ended(), other.ended()])) {
+      expect(outcomeOf(status)).toMatchObject({ type: 'Complete' });
+      expect(status.waitingFor).toBeUndefined();
+    }
   });
 });

@@ -2,7 +2,13 @@ import { describe, expect, it } from '@jest/globals';
 import { cloneSetWaits } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
-import { engineNoFleetWorker, engineNoWorkers, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
+import {
+  engineNoDaemon,
+  engineNoFleetWorker,
+  engineNoWorkers,
+  engineSilent,
+  engineStuck,
+} from '../../api/engine/engine-trouble.ts';
 import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { formatState, type InPlaceState } from '../../api/in-place/state.ts';
@@ -441,6 +447,18 @@ describe('what a CloneSet waits for', () => {
       reason: 'NotScheduled',
       unblock: `${cloneSetWaits.NotScheduled}; web-p: Unschedulable: ${message}`,
     });
+  });
+
+  it('EngineNoDaemon: names the node whose daemon has to report, or to restart a container, and is down', () => {
+    const unreported = updating('web-s', { updateEnvFromMetadata: true });
+    const given = { pods: [...fresh(4), unreported] };
+    const down = engineNoDaemon('node-7', '2026-11-28T10:00:00Z');
+    const more = { daemonTrouble: (asked: Pod) => (asked.metadata.name === 'web-s' ? down : undefined) };
+    expect(wait({ ...given, more })).toMatchObject({ ...down, blockedCount: 1 });
+    expect(reasons({ ...given, more })).toContain('ContainersNotSwapped');
+    expect(reasons({ ...given, more: { daemonTrouble: () => engineSilent } })).not.toContain('EngineSilent');
+    const byKubelet = updating('web-s', { lastContainerStatuses: running });
+    expect(reasons({ pods: [...fresh(4), byKubelet], more })).not.toContain('EngineNoDaemon');
   });
 
   it('BatchNotReady: names the containers that the next ones wait for', () => {

@@ -84,6 +84,34 @@ const allKinds =
   'clonesets, clone; containerrecreaterequests, crr; podprobemarkers; imagelistpulljobs; imagepulljobs; nodeimages; ' +
   'sidecarsets; pods, po';
 
+describe('kubectl kruise explain while no watcher leads', () => {
+  const lease = (secondsAgo: number): KubeObject & { readonly spec: object } => ({
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+    metadata: {
+      namespace: 'kruise-system',
+      name: 'windlass-watcher',
+      uid: 'l',
+      resourceVersion: '1',
+      creationTimestamp: now,
+    },
+    spec: { holderIdentity: 'a', renewTime: new Date(Date.parse(now) - secondsAgo * 1_000).toISOString() },
+  });
+  const explained = async (secondsAgo: number) => {
+    const request = aRecreateRequest();
+    const { namespace = '', name } = request.metadata;
+    const cluster = smallCluster([request, lease(secondsAgo)]);
+    return (await kubectlKruise(['explain', `crr/${name}`, '-n', namespace], { cluster })).out;
+  };
+
+  it('says since when', async () => {
+    expect(await explained(70)).toContain(
+      'no watcher leads: Lease kruise-system/windlass-watcher was last renewed at 20',
+    );
+    expect(await explained(10)).not.toContain('no watcher leads');
+  });
+});
+
 describe('kubectl kruise explain cloneset', () => {
   it('says what the roll-out waits for since when, how far each pod is, and what helps', async () => {
     const engine = engineOf({

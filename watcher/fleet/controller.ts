@@ -197,6 +197,8 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       hasResizeSubresource: this.#hasResizeSubresource ?? false,
       nowMs: now(),
       ...(engine && { engine }),
+      daemonTrouble: ({ spec: { nodeName } }) =>
+        nodeName === undefined ? undefined : starter.trouble(rollOutId(uid), undefined, { node: { name: nodeName } }),
       isSpent: (podName) => this.#spent.has(nameBeside(owner, podName), now()),
       spentNames: this.#spent.size,
       // a failing pod that is tried first in each pass would starve those behind it

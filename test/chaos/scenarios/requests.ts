@@ -122,7 +122,7 @@ const silences: readonly Scenario[] = [
     async plan(world, random, report) {
       const plans = [...eachStep(), ...atTheMoment()];
       const requests = await RecreateRequests.prepare(world, { plans, letGo: someOf(plans, random) });
-      const until = (): Promise<void> => requests.sayEngineSilent(report, { every: true });
+      const until = (): Promise<void> => requests.say('EngineSilent', report, { every: true });
       return {
         subjects: [requests],
         faultAt: inOrder({ fault: killed(world, 'temporal'), lastsSeconds: 60, until }),

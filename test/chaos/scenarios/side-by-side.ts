@@ -1,4 +1,5 @@
 // Work of every kind side by side, while each role dies once: which one at which step is for chance to say.
+import type { EngineReason } from '../../../api/engine/engine-trouble.ts';
 import type { Scenario } from '../campaign.ts';
 import type { SubjectKind } from '../chaos-subject.ts';
 import {
@@ -26,6 +27,12 @@ const watcherFlags = [...hurriedFlags(...allSubjects), '--engine-silent-after=5s
 const roles = ['daemon', 'worker', 'watcher', 'webhook', 'temporal'] as const satisfies readonly Role[];
 /** It dies after them, because kubelets hear of nothing for up to a minute after it was away. */
 const last = 'apiserver' satisfies Role;
+
+/** What the object of a held operation says while a role is dead. */
+const saidReasons: Readonly<Partial<Record<Role, EngineReason>>> = {
+  temporal: 'EngineSilent',
+  worker: 'EngineNoWorkers',
+};
 
 /** What a process that died had begun may have been begun twice. */
 const deaths = 1;
@@ -84,12 +91,12 @@ function eachRoleDies({ name, kinds, soon }: Work, { secondWatcher }: Pick<Setti
         if (role === 'watcher' && secondWatcher) {
           return { ...leaderChange(world, fault), lastsSeconds: random.next() };
         }
-        // the watcher has to say after a few seconds that Temporal is silent
-        const isSilent = role === 'temporal' && requests !== undefined;
+        // the watcher has to say after a few seconds that Temporal is silent, or that no worker lives
+        const reason = saidReasons[role];
         return {
           fault,
           lastsSeconds: random.next(),
-          ...(isSilent && { until: () => requests.sayEngineSilent(report, { every: false }) }),
+          ...(reason && requests && { until: () => requests.say(reason, report, { every: false }) }),
         };
       };
       // a new watcher leads after 15 s, and a pull is begun again after 60 s: the other subjects do not wait for that

@@ -5,6 +5,7 @@ import { recreateMessage } from '../../../api/container-recreate-request/texts.t
 import { type ContainerRecreateRequest, crr, isCompleted } from '../../../api/container-recreate-request/types.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
+import type { EngineReason } from '../../../api/engine/engine-trouble.ts';
 import { logFile } from '../../../deploy/local/parts.ts';
 import { recordedHistory } from '../../support/history.ts';
 import { waitFor } from '../../support/wait.ts';
@@ -197,12 +198,12 @@ export class RecreateRequests implements ChaosSubject {
    * Waits until each request that is not over says so: the one that is worked on, and not the one behind it. `every`: none
    * may be over.
    */
-  async sayEngineSilent(report: Report, { every }: { readonly every: boolean }): Promise<void> {
+  async say(reason: EngineReason, report: Report, { every }: { readonly every: boolean }): Promise<void> {
     const said = await Promise.all(
       this.pods.map((pod) =>
-        untilDone(`${pod.name} to say EngineSilent`, async () => {
+        untilDone(`${pod.name} to say ${reason}`, async () => {
           const [request] = await pod.requestsNow();
-          if (request?.status?.waitingFor?.reason === 'EngineSilent') return 1;
+          if (request?.status?.waitingFor?.reason === reason) return 1;
           if (!every && !request && pod.plan.requested === 'meanwhile') return 0;
           if (!every && request && isCompleted(request)) return 0;
           throw new Error(JSON.stringify(request?.status ?? 'nothing'));
@@ -210,9 +211,9 @@ export class RecreateRequests implements ChaosSubject {
       ),
     );
     const count = said.filter(Boolean).length;
-    report.figure(`${count} requests said EngineSilent`);
+    report.figure(`${count} requests said ${reason}`);
     const held = this.pods.filter(({ isTimed, plan }) => !isTimed && plan.hold.kind !== 'none').length;
-    if (count < held) report.violation(`only ${count} of ${held} held requests said EngineSilent`);
+    if (count < held) report.violation(`only ${count} of ${held} held requests said ${reason}`);
   }
 
   /** Creates the first requests, and waits until those that are to be held stand at their steps. */

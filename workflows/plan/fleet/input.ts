@@ -80,6 +80,8 @@ export interface FleetInput<Owner> {
   readonly withoutPermitSinceMs?: number;
   /** Why Temporal does not continue the roll-out of the owner. Absent: it does, as far as is known. */
   readonly engine?: EngineTrouble;
+  /** Why the daemon of the node of a pod does not act. Absent: it does, as far as is known. */
+  readonly daemonTrouble?: (pod: Pod) => EngineTrouble | undefined;
   /** What failed when the last plan was carried out. Absent: nothing. */
   readonly failures?: FleetFailures;
   /** Updates that a budget has just refused, and which budget. */

@@ -91,7 +91,13 @@ export const held: readonly Rule<FleetSituation>[] = [
 ];
 
 /** An update in place has begun. */
-export const changing: readonly Rule<FleetSituation>[] = [batchNotReady, containersNotSwapped, draining, gracePeriod];
+export const changing: readonly Rule<FleetSituation>[] = [
+  batchNotReady,
+  engineNoDaemon,
+  containersNotSwapped,
+  draining,
+  gracePeriod,
+];
 
 /** There is no room, or nothing more is to be done. */
 export const last: readonly Rule<FleetSituation>[] = [
@@ -355,6 +361,18 @@ function hookWait(
 
 export function batchNotReady(situation: FleetSituation): Wait | undefined {
   return underWay(situation, 'BatchNotReady', ['BatchNotReady']);
+}
+
+/** Of pods that need a report or a restart by the daemon of their node. */
+export function engineNoDaemon({ scene, refresh }: FleetSituation): Wait | undefined {
+  const troubles = refresh.underWay
+    .filter(({ waitingFor: { reason } }) => reason === 'NotReported' || reason === 'EnvironmentNotRefreshed')
+    .map(({ pod }) => scene.input.daemonTrouble?.(pod.pod))
+    .filter((trouble) => trouble?.reason === 'EngineNoDaemon');
+  const [first] = troubles;
+  if (first === undefined) return undefined;
+  const nodes = new Set(troubles.flatMap((trouble) => trouble?.blockedBy ?? []));
+  return waitFor(first.reason, [...nodes], first.unblock ?? scene.texts[first.reason]);
 }
 
 export function containersNotSwapped(situation: FleetSituation): Wait | undefined {
