@@ -14,6 +14,7 @@ import type { Poller } from './engine-versions.ts';
 
 /** The last heartbeat of a worker, as Temporal has it. */
 export interface Heartbeat extends Pick<Poller, 'build' | 'isVersioned'> {
+  readonly queue: string;
   /** Unique for each start of a worker. */
   readonly worker: string;
   /** By the clock of the worker. */
@@ -22,8 +23,11 @@ export interface Heartbeat extends Pick<Poller, 'build' | 'isVersioned'> {
   readonly periodMs: number;
 }
 
-/** The last heartbeats of the running workers of a queue; undefined: the server keeps none. */
-export type ListHeartbeats = (queue: string) => Promise<readonly Heartbeat[] | undefined>;
+/**
+ * The last heartbeats of the running workers of these queues, by one call; undefined: the server keeps none. Temporal
+ * counts it as a query of its visibility store, of which a namespace has ten a second by default.
+ */
+export type ListHeartbeats = (queues: readonly string[]) => Promise<readonly Heartbeat[] | undefined>;
 
 /** What part of an operation's work a worker of its own does. */
 export interface NeedsOfOperation {
@@ -61,7 +65,7 @@ const forgetMs = 6_000;
 const silentMs = 8_000;
 const silentPeriods = 2.5;
 
-/** Nodes in one look, so that a failure of many nodes costs a few calls a second; the others follow in the next looks. */
+/** Nodes in one look, whose cost at Temporal grows with their number; the others follow in the next looks. */
 const mostNodes = 40;
 
 /** A node that nobody has asked about for this long is not looked at: a full pass asks every minute. */
@@ -135,13 +139,15 @@ export class Heartbeats {
   async look(ended?: AbortSignal): Promise<void> {
     const looks = [queues.cluster, queues.fleet, ...this.#nextNodes().map((uid) => queues.node(uid))];
     const { list, onLook } = this.#options;
-    const found = await Promise.all(looks.map(async (queue) => [queue, await list?.(queue)] as const));
+    const found = await list?.(looks);
     if (ended?.aborted) return;
     const nowMs = this.#nowMs();
     // this process has stood still, or Temporal was away: others may have been, too
     if (nowMs - (this.#lookedAtMs ?? nowMs) > forgetMs) this.#queues.clear();
     this.#lookedAtMs = nowMs;
-    for (const [queue, heartbeats] of found) this.#take(queue, heartbeats, nowMs);
+    const byQueue = Map.groupBy(found ?? [], ({ queue }) => queue);
+    if (found === undefined) this.#queues.clear();
+    else for (const queue of looks) this.#take(queue, byQueue.get(queue) ?? [], nowMs);
     onLook((isWanted) => this.#isHeard(queues.cluster, isWanted));
     this.#tell();
   }
@@ -160,11 +166,7 @@ export class Heartbeats {
     return nodes.toSorted((left, right) => Math.sign(lookedAt(left) - lookedAt(right)) || 0).slice(0, mostNodes);
   }
 
-  #take(queue: string, heartbeats: readonly Heartbeat[] | undefined, nowMs: number): void {
-    if (heartbeats === undefined) {
-      this.#queues.delete(queue);
-      return;
-    }
+  #take(queue: string, heartbeats: readonly Heartbeat[], nowMs: number): void {
     const { date = Date.now } = this.#options;
     const before = this.#queues.get(queue);
     const [heardMs, heardDate] = [nowMs, date()];

@@ -120,12 +120,12 @@ export async function pollersOf(client: VersionsClient, builds: readonly string[
 const withoutHeartbeatsMs = 600_000;
 const heartbeatsDeadlineMs = 5_000;
 
-/** The heartbeats of the workers of one queue; none for a while where the server says that it keeps none. */
+/** The heartbeats of workers; none for a while where the server says that it keeps none. */
 export function listHeartbeats(client: VersionsClient, nowMs: () => number = () => performance.now()): ListHeartbeats {
   const { namespace } = client.options;
   let [isKept, askedAtMs] = [false, Number.NEGATIVE_INFINITY];
   const call = async <T>(request: () => Promise<T>) => client.withDeadline(Date.now() + heartbeatsDeadlineMs, request);
-  return async (queue) => {
+  return async (queues) => {
     if (!isKept && nowMs() - askedAtMs > withoutHeartbeatsMs) {
       const { namespaceInfo } = await call(async () => client.workflowService.describeNamespace({ namespace }));
       isKept = namespaceInfo?.capabilities?.workerHeartbeats ?? false;
@@ -133,7 +133,7 @@ export function listHeartbeats(client: VersionsClient, nowMs: () => number = () 
     }
     if (!isKept) return undefined;
     try {
-      const query = `TaskQueue = '${queue}'`;
+      const query = queues.map((queue) => `TaskQueue = '${queue}'`).join(' OR ');
       const request = { namespace, query, pageSize: mostHeartbeats };
       const { workersInfo } = await call(async () => client.workflowService.listWorkers(request));
       return workersInfo.flatMap(({ workerHeartbeat }) => heartbeatOf(workerHeartbeat));
@@ -146,7 +146,7 @@ export function listHeartbeats(client: VersionsClient, nowMs: () => number = () 
   };
 }
 
-/** More workers of one queue need not be known: one that lives is enough. */
+/** Far more than live on the queues of one look, and than have died on them within the last minutes. */
 const mostHeartbeats = 1_000;
 
 function heartbeatOf(beat: proto.temporal.api.worker.v1.IWorkerHeartbeat | null | undefined): readonly Heartbeat[] {
@@ -155,6 +155,7 @@ function heartbeatOf(beat: proto.temporal.api.worker.v1.IWorkerHeartbeat | null 
   const build = isVersioned ? beat.deploymentVersion?.buildId : buildOfIdentity(beat.workerIdentity ?? '');
   return [
     {
+      queue: beat.taskQueue ?? '',
       ...{ worker: beat.workerInstanceKey ?? '', build: build ?? '', isVersioned },
       atMs: millisecondsOf(beat.heartbeatTime),
       periodMs: millisecondsOf(beat.elapsedSinceLastHeartbeat),

@@ -6,18 +6,19 @@ import { listHeartbeats } from '../../workers/worker-versions.ts';
 const node = { name: 'node-7', uid: 'n7' };
 
 function beat(worker: string, atMs: number, more: Partial<Heartbeat> = {}): Heartbeat {
-  return { worker, atMs, periodMs: 3_000, build: 'new', isVersioned: true, ...more };
+  return { worker, queue: '', atMs, periodMs: 3_000, build: 'new', isVersioned: true, ...more };
 }
 
 /** What looks at these seconds find; by queue. */
-function heard() {
+function heard(isSilent = false) {
   let [nowMs, changes, isClusterHeard] = [0, 0, undefined as boolean | undefined];
-  let found: Readonly<Record<string, readonly Heartbeat[] | undefined>> = {};
+  let found: Readonly<Record<string, readonly Heartbeat[]>> = {};
   const asked: string[] = [];
   const heartbeats = new Heartbeats({
-    list: async (queue) => {
-      asked.push(queue);
-      return queue in found ? found[queue] : [];
+    list: async (queues) => {
+      asked.push(...queues);
+      if (isSilent) return undefined;
+      return queues.flatMap((queue) => (found[queue] ?? []).map((one) => ({ ...one, queue })));
     },
     temporalNamespace: 'shop',
     onChange: () => void changes++,
@@ -136,9 +137,8 @@ describe('Heartbeats', () => {
   });
 
   it('says nothing where the server keeps no heartbeats', async () => {
-    const { heartbeats, looks } = heard();
-    const none = () => ({ cluster: undefined, fleet: undefined, 'node/n7': undefined });
-    expect(await looks(0, 30, none)).toEqual({ cluster: undefined, daemon: undefined });
+    const { heartbeats, looks } = heard(true);
+    expect(await looks(0, 30, () => ({}))).toEqual({ cluster: undefined, daemon: undefined });
     expect(heartbeats.trouble({ fleet: true })).toBeUndefined();
   });
 });
@@ -149,7 +149,13 @@ describe('listHeartbeats', () => {
     const asked: string[] = [];
     const at = (seconds: number) => ({ seconds, nanos: 500_000_000 });
     const worker = (key: string, more: object) => ({
-      workerHeartbeat: { workerInstanceKey: key, heartbeatTime: at(7), elapsedSinceLastHeartbeat: at(3), ...more },
+      workerHeartbeat: {
+        workerInstanceKey: key,
+        taskQueue: 'cluster',
+        heartbeatTime: at(7),
+        elapsedSinceLastHeartbeat: at(3),
+        ...more,
+      },
     });
     const workersInfo = [
       worker('a', { deploymentVersion: { deploymentName: 'windlass-cluster', buildId: 'b1' }, status: 1 }),
@@ -174,15 +180,15 @@ describe('listHeartbeats', () => {
 
   it('lists the running workers of a queue by build', async () => {
     const { list, asked } = server(true);
-    expect(await list('cluster')).toEqual([
-      { worker: 'a', build: 'b1', isVersioned: true, atMs: 7_500, periodMs: 3_500 },
-      { worker: 'b', build: 'b2', isVersioned: false, atMs: 7_500, periodMs: 3_500 },
+    expect(await list(['cluster', 'node/a'])).toEqual([
+      { queue: 'cluster', worker: 'a', build: 'b1', isVersioned: true, atMs: 7_500, periodMs: 3_500 },
+      { queue: 'cluster', worker: 'b', build: 'b2', isVersioned: false, atMs: 7_500, periodMs: 3_500 },
     ]);
-    expect(asked).toEqual([`TaskQueue = 'cluster'`]);
+    expect(asked).toEqual([`TaskQueue = 'cluster' OR TaskQueue = 'node/a'`]);
   });
 
   it('does not ask a server that keeps none', async () => {
     const { list, asked } = server(false);
-    expect([await list('cluster'), asked]).toEqual([undefined, []]);
+    expect([await list(['cluster']), asked]).toEqual([undefined, []]);
   });
 });

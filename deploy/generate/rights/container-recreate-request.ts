@@ -8,7 +8,11 @@ export const recreateRequestRights: Rights = {
   watcher: [
     { why: 'the cache', ...requests, verbs: ['list', 'watch'] },
     { why: 'the finalizer, the label of active requests, and the TTL', ...requests, verbs: ['patch', 'delete'] },
-    { why: 'the reasons Queued, EngineSilent, EngineNoWorkers and EngineStuck', ...status, verbs: ['patch'] },
+    {
+      why: 'the reasons Queued, EngineSilent, EngineNoWorkers, EngineNoDaemon and EngineStuck',
+      ...status,
+      verbs: ['patch'],
+    },
   ],
   webhook: [{ why: 'the pod and the node of a new request', group: '', resources: ['pods', 'nodes'], verbs: ['get'] }],
   worker: [
