@@ -68,6 +68,9 @@ const silentPeriods = 2.5;
 /** Nodes in one look, whose cost at Temporal grows with their number; the others follow in the next looks. */
 const mostNodes = 40;
 
+/** Between two reports of changes, each of which is a pass over everything. */
+const tellMs = 5_000;
+
 /** A node that nobody has asked about for this long is not looked at: a full pass asks every minute. */
 const unaskedMs = 150_000;
 
@@ -94,6 +97,8 @@ export class Heartbeats {
   /** The queues on which nothing was heard, and since when, to be read by people. */
   #silent: ReadonlyMap<string, string> = new Map();
   #lookedAtMs: number | undefined;
+  #toldMs = Number.NEGATIVE_INFINITY;
+  #isUntold = false;
 
   constructor(options: HeartbeatsOptions) {
     this.#options = options;
@@ -133,6 +138,8 @@ export class Heartbeats {
     this.#nodes.clear();
     this.#silent = new Map();
     this.#lookedAtMs = undefined;
+    this.#toldMs = Number.NEGATIVE_INFINITY;
+    this.#isUntold = false;
   }
 
   /** Looks once. */
@@ -200,7 +207,10 @@ export class Heartbeats {
     const others = [...this.#queues.keys()].filter((queue) => queue !== queues.cluster);
     const silent = others.filter((queue) => this.#isHeard(queue, () => true) === false);
     this.#silent = new Map(silent.map((queue) => [queue, before.get(queue) ?? this.#lastHeard(queue)]));
-    if (silent.length === before.size && silent.every((queue) => before.has(queue))) return;
+    this.#isUntold ||= silent.length !== before.size || silent.some((queue) => !before.has(queue));
+    if (!this.#isUntold || this.#nowMs() - this.#toldMs < tellMs) return;
+    this.#isUntold = false;
+    this.#toldMs = this.#nowMs();
     const nodes = [...this.#nodes].flatMap(([uid, { name }]) => (this.#silent.has(queues.node(uid)) ? name : []));
     const fields = { fleetWorker: !this.#silent.has(queues.fleet), nodes: nodes.slice(0, mostNodes) };
     log.info(fields, 'Other workers are alive than before: whether a fleet worker is, and nodes whose daemons are not');

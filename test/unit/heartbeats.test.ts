@@ -68,6 +68,9 @@ describe('Heartbeats', () => {
     expect(changes()).toBe(1);
     const back = { 'node/n7': [beat('d', 20), beat('other', 1)] };
     expect(await look(30, { ...fleet(30), ...back })).toMatchObject({ daemon: undefined });
+    // a pass over everything, a few seconds after the one before
+    expect(changes()).toBe(1);
+    await look(34, { ...fleet(34), ...back });
     expect(changes()).toBe(2);
   });
 
