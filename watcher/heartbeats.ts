@@ -29,7 +29,7 @@ export interface Heartbeat extends Pick<Poller, 'build' | 'isVersioned'> {
  */
 export type ListHeartbeats = (queues: readonly string[]) => Promise<readonly Heartbeat[] | undefined>;
 
-/** What part of an operation's work a worker of its own does. */
+/** Whom an operation needs besides a cluster worker. */
 export interface NeedsOfOperation {
   /** The node whose daemon has to act now. Without a UID it is looked up. */
   readonly node?: { readonly name: string; readonly uid?: string };
@@ -80,7 +80,7 @@ interface SeenQueue {
   readonly sinceMs: number;
   readonly sinceDate: number;
   readonly workers: ReadonlyMap<string, SeenWorker>;
-  lookedAtMs: number;
+  readonly lookedAtMs: number;
 }
 
 interface SeenWorker extends Heartbeat {
@@ -92,7 +92,7 @@ interface SeenWorker extends Heartbeat {
 export class Heartbeats {
   readonly #options: HeartbeatsOptions;
   readonly #queues = new Map<string, SeenQueue>();
-  /** By UID of the node, in the order of looks. */
+  /** By UID of the node: those that something waits for. */
   readonly #nodes = new Map<string, { readonly name: string; readonly askedMs: number }>();
   /** The queues on which nothing was heard, and since when, to be read by people. */
   #silent: ReadonlyMap<string, string> = new Map();
