@@ -52,12 +52,15 @@ export function parseProbeKey(key: string): { readonly marker: string; readonly 
 /** The maximum length of a message in bytes: a pod condition is no log. */
 export const longestProbeMessage = 1024;
 
-/** The daemon's Event on the pod when a state changes (NPP §4); `Unknown` has no reason of its own. */
-export function probeEvent(verdict: ProbeVerdict, message: string): EventText {
+/**
+ * The daemon's Event on the pod when the state of a probe changes (NPP §4); `Unknown` has no reason of its own. The message is the
+ * output of the probe, like in OpenKruise; a probe without output is named instead.
+ */
+export function probeEvent(probe: string, verdict: ProbeVerdict, message: string): EventText {
   return {
     type: 'Normal',
     reason: verdict === 'Succeeded' ? 'KruiseProbeSucceeded' : 'KruiseProbeFailed',
-    message,
+    message: message || `${probe}: ${verdict}, without output`,
   };
 }
 

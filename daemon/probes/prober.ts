@@ -342,7 +342,7 @@ export class Prober {
     if (standing.verdict !== before) worker.transitionMs = nowMs;
     const { verdict, message, instance } = standing;
     worker.told = { verdict, message, instance, atMs: nowMs, handler: worker.handler };
-    if (isEvent(verdict, before)) say(worker.pod, worker.container, probeEvent(verdict, message));
+    if (isEvent(verdict, before)) say(worker.pod, worker.container, probeEvent(worker.name, verdict, message));
     changed();
   }
 

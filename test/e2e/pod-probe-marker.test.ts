@@ -96,9 +96,9 @@ function saying({ reason, message = '' }: ProbeEvent): string {
 
 /** The message of each probe of the samples, which identifies it. */
 const words: Readonly<Record<'idle' | 'web' | 'open', RegExp>> = {
-  idle: /^KruiseProbe(Succeeded: no players$|Failed: ($|command took))/m,
+  idle: /^KruiseProbe(Succeeded: no players$|Failed: (game#idle: |command took))/m,
   web: /^KruiseProbe(Succeeded: welcome$|Failed: (HTTP probe|Get "))/m,
-  open: /^KruiseProbe(Succeeded: $|Failed: dial tcp)/m,
+  open: /^KruiseProbe(Succeeded: game#open: |Failed: dial tcp)/m,
 };
 
 /** Before the container runs, its state may give this result for each probe. */

@@ -418,7 +418,7 @@ describe('the probes of a node', () => {
     expect(events.slice(1)).toEqual([
       'Normal KruiseProbeFailed web-1 app busy',
       'Normal KruiseProbeSucceeded web-1 app ok',
-      'Normal KruiseProbeFailed web-1 app ',
+      'Normal KruiseProbeFailed web-1 app game#idle: Unknown, without output',
       'Normal KruiseProbeSucceeded web-1 app ok',
     ]);
   });
