@@ -1,6 +1,6 @@
 // `npm start`: starts everything, then the sample request on a sample pod, watched live, and prints what to try next.
-import { existsSync, readFileSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { parse } from 'yaml';
 import { type ApiServer, call, find } from './api-server.ts';
 import { findInstance, repository } from './instance.ts';
@@ -161,8 +161,12 @@ function readSample(file: string): { readonly metadata: { readonly name: string 
   return parse(readFileSync(join(repository, file), 'utf8')) as { readonly metadata: { readonly name: string } };
 }
 
-function whatNext({ kubeconfig, ui, temporal, instance }: PlatformStatus, podUid: string): string {
-  const kubectl = onPath('kubectl') ? 'kubectl' : toolPath('kubectl');
+/** What `npm start` prints at its end: commands that can be pasted into any shell of this machine. */
+export function whatNext(
+  { kubeconfig, ui, temporal, instance }: Pick<PlatformStatus, 'kubeconfig' | 'ui' | 'temporal' | 'instance'>,
+  podUid: string,
+): string {
+  const tools = ['kubectl', 'temporal'] as const;
   const prefix = instance === 'default' ? '' : `WINDLASS_INSTANCE=${instance} `;
   const workflow = encodeURIComponent(`restart-containers/${podUid}`);
   return `
@@ -171,14 +175,11 @@ Windlass is up. The restart in Temporal's UI:
 
 Try next:
   export KUBECONFIG=${kubeconfig}
-  ${kubectl} replace --force -f ${samples.request}
-  ${kubectl} get crr restart-web --watch -o custom-columns-file=${samples.columns}
-  ${toolPath('temporal')} workflow list --address ${temporal}
+  export PATH=${tools.map((tool) => dirname(toolPath(tool))).join(':')}:$PATH
+  kubectl replace --force -f ${samples.request}
+  kubectl get crr restart-web --watch -o custom-columns-file=${samples.columns}
+  temporal workflow list --address ${temporal}
 (The kubelet delays each start by 10 s or more if a container is restarted again within ten minutes.)
 
 Stop the cluster: ${prefix}npm run down`;
-}
-
-function onPath(command: string): boolean {
-  return (process.env.PATH ?? '').split(delimiter).some((folder) => existsSync(join(folder, command)));
 }

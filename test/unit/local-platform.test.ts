@@ -2,7 +2,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { checkedFeatureGates, instanceFeatureGates, noteFeatureGates } from '../../deploy/local/feature-gates.ts';
@@ -22,6 +22,8 @@ import {
 } from '../../deploy/local/processes.ts';
 import { createProgress } from '../../deploy/local/progress.ts';
 import { rolePart, roles } from '../../deploy/local/roles.ts';
+import { whatNext } from '../../deploy/local/start.ts';
+import { toolPath } from '../../deploy/local/tools.ts';
 import { HopelessError, waitFor } from '../../deploy/local/wait.ts';
 
 describe('instanceName', () => {
@@ -257,6 +259,26 @@ describe('createProgress', () => {
     await expect(progress.step('etcd', async () => 7)).resolves.toBe(7);
     await expect(progress.step('node', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
     expect(lines.join('')).toMatch(/^ok etcd \d+\.\d s\nFAILED node \d+\.\d s\n$/);
+  });
+});
+
+describe('what to try after npm start', () => {
+  it('can be pasted into a shell without kubectl', () => {
+    const platform = {
+      kubeconfig: '/here/kubeconfig',
+      ui: 'http://127.0.0.1:8233',
+      temporal: '127.0.0.1:7233',
+      instance: 'default',
+    };
+    const lines = whatNext(platform, 'uid-1')
+      .split('\n')
+      .map((line) => line.trim());
+    const path = `export PATH=${dirname(toolPath('kubectl'))}:${dirname(toolPath('temporal'))}:$PATH`;
+    expect(lines).toContain(path);
+    const after = lines.slice(lines.indexOf(path) + 1);
+    expect(after.filter((line) => line.startsWith('kubectl '))).toHaveLength(2);
+    expect(lines.filter((line) => /kubectl (get|replace)/.test(line))).toHaveLength(2);
+    expect(after).toContain('temporal workflow list --address 127.0.0.1:7233');
   });
 });
 
