@@ -7,6 +7,9 @@ import { toolPath } from './tools.ts';
 /** The image of pod sandboxes, as in containerd's configuration. */
 export const pauseImage = 'docker.io/windlass/pause:1';
 
+/** The versions of busybox that the registry of every instance has. */
+export const busyboxVersions = ['1.35', '1.36'] as const;
+
 /** The sandbox image, and busybox in two versions that differ in their digest. */
 export async function baseImages(debian: DebianTools): Promise<Image[]> {
   return [
@@ -15,8 +18,7 @@ export async function baseImages(debian: DebianTools): Promise<Image[]> {
       layers: [[fileEntry('pause', toolPath('pause'))]],
       config: { Entrypoint: ['/pause'], User: '65535:65535' },
     },
-    await busyboxImage(debian, '1.35'),
-    await busyboxImage(debian, '1.36'),
+    ...(await Promise.all(busyboxVersions.map((version) => busyboxImage(debian, version)))),
   ];
 }
 

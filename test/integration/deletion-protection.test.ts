@@ -160,8 +160,8 @@ describeAlone('the deletion of a workload', () => {
     await expect(kubectl(['delete', '--wait=false', ...file])).rejects.toThrow(
       /delete-protection=Cascading and replicas 1>0[\s\S]*delete-protection=Always/,
     );
-    await kubectl(['scale', '-n', namespace, 'deployment/shop', '--replicas=0']);
-    await kubectl(['label', '-n', namespace, 'service/shop', `${label}-`]);
+    await kubectl(['scale', '-n', namespace, 'deployment/ledger', '--replicas=0']);
+    await kubectl(['label', '-n', namespace, 'service/ledger', `${label}-`]);
     await kubectl(['delete', '--wait=false', ...file]);
   });
 
