@@ -12,6 +12,8 @@ interface Gate {
   readonly effect: string;
   /** A setting of the installation and not a feature: AllAlpha and AllBeta do not change it. */
   readonly infrastructure?: true;
+  /** Accepted because OpenKruise has it: what it switches does not exist here yet. */
+  readonly hasNoEffect?: true;
 }
 
 /** Every gate that is known, with its default. The names are OpenKruise's. */
@@ -22,39 +24,41 @@ export const featureGateTable = {
   CloneSetShortHash: alpha('Pod label controller-revision-hash holds the hash alone'),
   KruisePodReadinessGate: alpha('Every new pod gets the readiness gate KruisePodReady'),
   PreDownloadImageForInPlaceUpdate: alpha('Images are pulled before an in-place update of a CloneSet or StatefulSet'),
-  PreDownloadImageForDaemonSetUpdate: alpha('Images are pulled before an update of a DaemonSet'),
+  PreDownloadImageForDaemonSetUpdate: pending(alpha('Images are pulled before an update of a DaemonSet')),
   CloneSetPartitionRollback: alpha('Raising the partition of a CloneSet takes pods back'),
   ResourcesDeletionProtection: beta(false, 'Labelled objects are protected from deletion'),
   DeletionProtectionForCRDCascadingGate: alpha('A CRD with objects is protected from deletion'),
-  WorkloadSpread: beta(true, 'WorkloadSpread'),
-  PodUnavailableBudgetDeleteGate: beta(true, 'PodUnavailableBudget guards deletion and eviction'),
-  PodUnavailableBudgetUpdateGate: alpha('PodUnavailableBudget guards in-place updates'),
+  WorkloadSpread: pending(beta(true, 'WorkloadSpread')),
+  PodUnavailableBudgetDeleteGate: pending(beta(true, 'PodUnavailableBudget guards deletion and eviction')),
+  PodUnavailableBudgetUpdateGate: pending(alpha('PodUnavailableBudget guards in-place updates')),
   TemplateNoDefaults: {
     ...alpha('Pod templates are stored without defaults; switching it off again changes templates'),
     infrastructure: true,
   },
   InPlaceUpdateEnvFromMetadata: beta(true, 'Environment from labels and annotations is refreshed by a restart'),
-  StatefulSetAutoDeletePVC: beta(true, 'persistentVolumeClaimRetentionPolicy of StatefulSets'),
-  StatefulSetStartOrdinal: alpha('ordinals.start of StatefulSets'),
-  StatefulSetAutoResizePVCGate: alpha('Volumes of StatefulSets grow with their templates'),
-  PodIndexLabel: beta(true, 'Pods of StatefulSets carry their ordinal as a label'),
+  StatefulSetAutoDeletePVC: pending(beta(true, 'persistentVolumeClaimRetentionPolicy of StatefulSets')),
+  StatefulSetStartOrdinal: pending(alpha('ordinals.start of StatefulSets')),
+  StatefulSetAutoResizePVCGate: pending(alpha('Volumes of StatefulSets grow with their templates')),
+  PodIndexLabel: pending(beta(true, 'Pods of StatefulSets carry their ordinal as a label')),
   SidecarSetPatchPodMetadataDefaultsAllowed: alpha('SidecarSets may patch any annotation'),
   EnableSortSidecarContainerByName: alpha('Injected sidecars are sorted by name'),
   SidecarTerminator: alpha("Sidecars of a job's pod end after its main containers"),
   PodProbeMarkerGate: beta(true, 'PodProbeMarker'),
   EnablePodProbeMarkerOnServerless: alpha('Probes of serverless pods are delegated by annotation'),
   EnhancedLivenessProbe: alpha('Liveness probes of marked pods are taken over'),
-  CloneSetEventHandlerOptimization: alpha('Fewer looks at a CloneSet when its pods change'),
+  CloneSetEventHandlerOptimization: pending(alpha('Fewer looks at a CloneSet when its pods change')),
   PreparingUpdateAsUpdate: alpha('Pods that prepare for an update count as updated'),
   RecreatePodWhenChangeVCTInCloneSetGate: alpha('Changed volumeClaimTemplates of a CloneSet recreate pods'),
-  ForceDeleteTimeoutExpectationGate: alpha('A CloneSet does not wait for ever for what its cache does not show'),
+  ForceDeleteTimeoutExpectationGate: pending(
+    alpha('A CloneSet does not wait for ever for what its cache does not show'),
+  ),
   InPlaceWorkloadVerticalScaling: alpha('Resources are updated in place'),
-  InPlacePodVerticalScaling: alpha('Declares that the cluster can resize pods'),
+  InPlacePodVerticalScaling: pending(alpha('Declares that the cluster can resize pods')),
   ImagePullJobGate: alpha('ImagePullJob and ImageListPullJob'),
-  ResourceDistributionGate: beta(false, 'ResourceDistribution'),
+  ResourceDistributionGate: pending(beta(false, 'ResourceDistribution')),
   EnableExternalCerts: { ...alpha('Certificates come from outside and are only read'), infrastructure: true },
   DefaultHostNetworkHostPortsInPodTemplates: alpha('With hostNetwork, host ports are filled into templates'),
-  DaemonSetPruneIneligibleNodes: alpha('DaemonSets leave out nodes that do not fit'),
+  DaemonSetPruneIneligibleNodes: pending(alpha('DaemonSets leave out nodes that do not fit')),
 } as const satisfies Record<string, Gate>;
 
 function alpha(effect: string): Gate {
@@ -63,6 +67,10 @@ function alpha(effect: string): Gate {
 
 function beta(on: boolean, effect: string): Gate {
   return { default: on, stage: 'Beta', effect };
+}
+
+function pending(gate: Gate): Gate {
+  return { ...gate, hasNoEffect: true };
 }
 
 export type FeatureGate = keyof typeof featureGateTable;
@@ -91,6 +99,12 @@ export function parseFeatureGates(text = '', customResourceEnable?: string): Fea
   return withDependants(initial);
 }
 
+/** Whether a gate is accepted although what it switches does not exist here yet. */
+export function hasNoEffect(gate: FeatureGate): boolean {
+  const known: Gate = featureGateTable[gate];
+  return known.hasNoEffect === true;
+}
+
 /** The message for an object whose gate is off (FG-4); the HTTP status is 403. */
 export function gateRefusal(gate: FeatureGate): string {
   return `feature-gate ${gate} is not enabled`;
@@ -101,12 +115,6 @@ function isFeatureGate(name: string): name is FeatureGate {
 }
 
 const metaGates: Readonly<Record<string, GateStage>> = { AllAlpha: 'Alpha', AllBeta: 'Beta' };
-
-// Names in OpenKruise's documentation that OpenKruise itself does not accept.
-const misspellings: Readonly<Record<string, FeatureGate>> = {
-  EnhancedLivenessProbeGate: 'EnhancedLivenessProbe',
-  ForceDeleteTimeoutExpectationFeatureGate: 'ForceDeleteTimeoutExpectationGate',
-};
 
 // The values of Go's ParseBool, because users' files contain all of them.
 const truths = ['1', 't', 'T', 'true', 'TRUE', 'True'];
@@ -123,7 +131,7 @@ function parseAssignment(assignment: string): readonly [string, boolean] {
   const value = equals < 0 ? '' : assignment.slice(equals + 1).trim();
 
   if (!isFeatureGate(name) && !Object.hasOwn(metaGates, name)) {
-    const meant = Object.hasOwn(misspellings, name) ? misspellings[name] : undefined;
+    const meant = nearest(name, [...featureGateNames, ...Object.keys(metaGates)]);
     throw new FeatureGateError(
       `unknown feature gate "${name}"${meant === undefined ? '' : `, did you mean "${meant}"?`}`,
     );
@@ -131,6 +139,27 @@ function parseAssignment(assignment: string): readonly [string, boolean] {
   if (truths.includes(value)) return [name, true];
   if (falsehoods.includes(value)) return [name, false];
   throw new FeatureGateError(`feature gate "${name}" must be true or false, not "${value}"`);
+}
+
+/** The known name that takes the fewest edits, if these are few for the length of the text. */
+function nearest(text: string, names: readonly string[]): string | undefined {
+  const distances = names.map((name) => ({ name, edits: editDistance(text.toLowerCase(), name.toLowerCase()) }));
+  const best = distances.reduce((a, b) => (b.edits < a.edits ? b : a));
+  return best.edits <= text.length / 3 ? best.name : undefined;
+}
+
+/** The number of characters to insert, delete or replace (Levenshtein). */
+function editDistance(a: string, b: string): number {
+  let before = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i += 1) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const replaced = (before[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      row.push(Math.min(replaced, (before[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1));
+    }
+    before = row;
+  }
+  return before[b.length] ?? 0;
 }
 
 function metaGate(gate: FeatureGate, named: ReadonlyMap<string, boolean>): boolean | undefined {

@@ -1,5 +1,5 @@
 import { isJsonList, isJsonObject } from '../../api/base/json.ts';
-import { type FeatureGate, featureGateNames, featureGateTable } from '../../api/feature-gates.ts';
+import { type FeatureGate, featureGateNames, featureGateTable, hasNoEffect } from '../../api/feature-gates.ts';
 import type { KindDefinition } from '../../api/schema/kind.ts';
 import type { StructuralSchema } from '../../api/schema/structural.ts';
 import { fieldsOf, type ReferenceField, schemaOf } from './crd.ts';
@@ -186,7 +186,8 @@ export function featureGateReference(): string {
     'The environment variable `CUSTOM_RESOURCE_ENABLE` (a comma list of kinds) without `SidecarSet` in it makes `PodWebhook`',
     'default to off. It does nothing else.',
     '',
-    'Not every gate belongs to a feature that is there already; all names are accepted, so that existing settings work.',
+    'What is switched by a gate with "no effect yet" does not exist in Windlass. All names of OpenKruise are accepted, so that',
+    'existing settings work.',
     '',
   ].join('\n');
 }
@@ -194,5 +195,10 @@ export function featureGateReference(): string {
 function gateRow(name: FeatureGate): readonly string[] {
   const gate: (typeof featureGateTable)[FeatureGate] & { readonly infrastructure?: true } = featureGateTable[name];
   const stage = gate.infrastructure ? `${gate.stage}, by name only` : gate.stage;
-  return [`\`${name}\``, gate.default ? 'on' : 'off', stage, gate.effect];
+  return [
+    `\`${name}\``,
+    gate.default ? 'on' : 'off',
+    stage,
+    `${gate.effect}${hasNoEffect(name) ? ' (no effect yet)' : ''}`,
+  ];
 }

@@ -7,7 +7,7 @@ import type { ExternalOptions } from './external.ts';
 import { checkedFeatureGates } from './feature-gates.ts';
 import { pushImages } from './images.ts';
 import { findInstance, type Instance, instanceName, repository } from './instance.ts';
-import { freezePart, killPart, logFile, readParts, startPart, stopPart, thawPart } from './parts.ts';
+import { freezePart, killPart, logFile, loggedParts, startPart, stopPart, thawPart } from './parts.ts';
 import { partsDown } from './parts-down.ts';
 import { recordPicture } from './picture.ts';
 import { down, type PlatformStatus, status, up, upExternal } from './platform.ts';
@@ -86,9 +86,9 @@ export function localCommands(name: string): Command {
     .option('-n, --lines <count>', 'number of lines for each part', count, 20)
     .action((part: string | undefined, { follow, lines }: { follow?: true; lines: number }) => {
       const instance = existing(name);
-      const names = part ? [part] : readParts(instance).map((one) => one.name);
-      const files = names.map((one) => logFile(instance, one)).filter((file) => existsSync(file));
-      if (files.length === 0) throw new Error(`No logs of ${part ? `part "${part}"` : 'any part'}`);
+      const logs = loggedParts(instance, part).map((one) => logFile(instance, one));
+      const files = logs.filter((file) => existsSync(file));
+      if (files.length === 0) throw new Error('No logs of any part');
       const tail = spawn('tail', ['-n', String(lines), ...(follow ? ['-F'] : []), ...files], { stdio: 'inherit' });
       tail.on('exit', (code) => process.exit(code ?? 1));
     });

@@ -193,6 +193,12 @@ export async function removePart(instance: Instance, name: string): Promise<void
   for (const file of [recordFile, pidFile]) rmSync(file(instance, name), { force: true });
 }
 
+/** The part of this name, which may have ended for good and left its log; without a name all that there are. */
+export function loggedParts(instance: Instance, name: string | undefined): readonly string[] {
+  if (name === undefined) return readParts(instance).map((part) => part.name);
+  return [existsSync(logFile(instance, name)) ? name : findPart(instance, name).name];
+}
+
 function findPart(instance: Instance, name: string): PartRecord {
   const parts = readParts(instance);
   const part = parts.find((candidate) => candidate.name === name);

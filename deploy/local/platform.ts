@@ -115,7 +115,7 @@ export async function up(options: UpOptions): Promise<PlatformStatus> {
       if (playedNodes > 0) await ensureTools(progress, ['kwok']);
       mkdirSync(folder, { recursive: true });
       const instance = await claimInstance(name, makeMountPoints);
-      noteFeatureGates(instance, options.featureGates);
+      for (const line of noteFeatureGates(instance, options.featureGates)) progress.say(line);
       const nodeCount = Math.max(options.nodes, knownNodes(instance));
       await progress.step('Namespaces and certificates', async () => {
         await endUnrecordedParts(instance);
@@ -178,7 +178,7 @@ export async function upExternal(name: string, options: ExternalOptions, progres
       await endUnrecordedParts(instance);
       const { temporal: engine, ui, role } = instance.ports;
       await checkPorts(instance, { ...(options.temporalAddress ? {} : { temporal: engine, ui }), ...role });
-      noteFeatureGates(instance, options.featureGates);
+      for (const line of noteFeatureGates(instance, options.featureGates)) progress.say(line);
       await startExternal(instance, options, progress);
       return statusOf(instance);
     },

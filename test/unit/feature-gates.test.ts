@@ -1,3 +1,5 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import {
@@ -5,8 +7,10 @@ import {
   FeatureGateError,
   featureGateNames,
   featureGateTable,
+  hasNoEffect,
   parseFeatureGates,
 } from '../../api/feature-gates.ts';
+import { kinds } from '../../api/kinds.ts';
 
 /** The gates that are off although the text would turn everything on. */
 function offWith(text: string): readonly FeatureGate[] {
@@ -43,6 +47,13 @@ describe('parseFeatureGates', () => {
 
   it.each([
     ['Nonsense=true', 'unknown feature gate "Nonsense"'],
+    ['SidecarTermnator=true', 'unknown feature gate "SidecarTermnator", did you mean "SidecarTerminator"?'],
+    ['imagepulljob=true', 'unknown feature gate "imagepulljob", did you mean "ImagePullJobGate"?'],
+    ['AllAlphas=true', 'unknown feature gate "AllAlphas", did you mean "AllAlpha"?'],
+    [
+      'ForceDeleteTimeoutExpectationFeatureGate=true',
+      'unknown feature gate "ForceDeleteTimeoutExpectationFeatureGate", did you mean "ForceDeleteTimeoutExpectationGate"?',
+    ],
     ['toString=true', 'unknown feature gate "toString"'],
     ['PodWebhook', 'feature gate "PodWebhook" must be true or false, not ""'],
     ['PodWebhook=yes', 'feature gate "PodWebhook" must be true or false, not "yes"'],
@@ -132,5 +143,24 @@ describe('parseFeatureGates', () => {
     expect(gates).toMatchObject({ PodIndexLabel: false, CloneSetShortHash: false, PreparingUpdateAsUpdate: true });
     // WorkloadSpread needs PodWebhook, which AllBeta has switched off.
     expect(gates.WorkloadSpread).toBe(false);
+  });
+});
+
+describe('gates without effect', () => {
+  /** Their code is there, the kind that it is for is not. */
+  const early: readonly FeatureGate[] = ['PodUnavailableBudgetUpdateGate'];
+
+  it('are those that no code of a kind that is served reads', () => {
+    expect(Object.keys(kinds)).not.toContain('StatefulSet');
+    const root = join(import.meta.dirname, '../..');
+    const files = globSync('{api,workflows,activities,watcher,daemon,workers}/**/*.ts', { cwd: root });
+    const code = files
+      .filter((file) => file !== 'api/feature-gates.ts' && !file.includes('/stateful-set/'))
+      .map((file) => readFileSync(join(root, file), 'utf8'))
+      .join('');
+    const unread = featureGateNames.filter((gate) => !new RegExp(`\\b${gate}\\b`).test(code));
+    expect(featureGateNames.filter(hasNoEffect)).toEqual(
+      featureGateNames.filter((gate) => unread.includes(gate) || early.includes(gate)),
+    );
   });
 });

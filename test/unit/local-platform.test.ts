@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
@@ -10,6 +10,7 @@ import { type LayerEntry, tarFile } from '../../deploy/local/images.ts';
 import { type Instance, instanceName } from '../../deploy/local/instance.ts';
 import { withLock } from '../../deploy/local/lock.ts';
 import { reachByUrl, registrationReplacements } from '../../deploy/local/manifests.ts';
+import { loggedParts } from '../../deploy/local/parts.ts';
 import {
   endProcesses,
   hasEnvironment,
@@ -282,11 +283,44 @@ describe('what to try after npm start', () => {
   });
 });
 
-describe('feature gates of the local platform', () => {
-  it('refuses an unknown gate with the list of the known ones', () => {
-    expect(() => checkedFeatureGates('SidecarTerminator=true,Nonsense=true')).toThrow(
-      /unknown feature gate "Nonsense"[\s\S]*\n {2}AllAlpha [\s\S]*\n {2}SidecarTerminator +false {2}\S/,
+describe('loggedParts', () => {
+  it('has the parts that run and any log that is left, and names them where there is neither', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'parts-'));
+    const instance = { folder, name: 'here' } as Instance;
+    mkdirSync(join(folder, 'parts'));
+    mkdirSync(join(folder, 'logs'));
+    for (const name of ['watcher', 'worker'])
+      writeFileSync(join(folder, 'parts', `${name}.json`), JSON.stringify({ name }));
+    writeFileSync(join(folder, 'logs', 'kwok.log'), '');
+    expect([...loggedParts(instance, undefined)].toSorted()).toEqual(['watcher', 'worker']);
+    expect(loggedParts(instance, 'kwok')).toEqual(['kwok']);
+    expect(() => loggedParts(instance, 'wacher')).toThrow(
+      'No part "wacher" in instance "here": there are watcher, worker',
     );
+    rmSync(folder, { recursive: true });
+  });
+});
+
+describe('feature gates of the local platform', () => {
+  it('refuses an unknown gate in one line, and says which one was meant', () => {
+    expect(() => checkedFeatureGates('SidecarTerminator=true,ImagePulJobGate=true')).toThrow(
+      /^unknown feature gate "ImagePulJobGate", did you mean "ImagePullJobGate"\? \(docs\/\S+\.md has all\)$/,
+    );
+  });
+
+  it('says what a flag turns off that was on, and what has no effect', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'gates-'));
+    const instance = { folder } as Instance;
+    expect(noteFeatureGates(instance, 'ResourcesDeletionProtection=true')).toEqual([
+      'Feature gates that differ from their defaults: ResourcesDeletionProtection=true, ImagePullJobGate=true',
+    ]);
+    expect(noteFeatureGates(instance, 'WorkloadSpread=true, PodProbeMarkerGate=false')).toEqual([
+      'Feature gates that differ from their defaults: PodProbeMarkerGate=false, ImagePullJobGate=true',
+      'Turned off: on until now, and not in this --feature-gates: ResourcesDeletionProtection',
+      'No effect yet, because what they switch does not exist here: WorkloadSpread',
+    ]);
+    expect(noteFeatureGates(instance, undefined)).toEqual([]);
+    rmSync(folder, { recursive: true });
   });
 
   it('FG-1 to FG-3: takes what every role takes', () => {
