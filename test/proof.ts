@@ -1,5 +1,5 @@
 /**
- * `npm run test:proof [-- load|by-hand|slow] [Jest's own arguments]`: the tests of `describeProof`, which take too long or load
+ * `npm run test:proof [-- load|by-hand|slow|docs] [Jest's own arguments]`: the tests of `describeProof`, which take too long or load
  * the machine too much for `npm test`. Without a topic: all.
  *
  * The last line is `N passed, N failed, N skipped`. Exits with 1 when something failed or when nothing ran. With WINDLASS_KEEP=1

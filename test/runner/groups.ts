@@ -9,9 +9,9 @@ export const instancesVariable = 'WINDLASS_INSTANCES';
 
 /**
  * What tests of `npm run test:proof` are about. `load`: many requests, pods or objects at once. `by-hand`: what people do to
- * workflows and activities. `slow`: what is away, stands still or is rotated for long.
+ * workflows and activities. `slow`: what is away, stands still or is rotated for long. `docs`: the commands of the documentation.
  */
-export const topics = ['load', 'by-hand', 'slow'] as const;
+export const topics = ['load', 'by-hand', 'slow', 'docs'] as const;
 
 export type Topic = (typeof topics)[number];
 
@@ -45,6 +45,7 @@ export function groupedFiles(root: string, folder: string, patterns: readonly st
     load: ofGroup('load'),
     'by-hand': ofGroup('by-hand'),
     slow: ofGroup('slow'),
+    docs: ofGroup('docs'),
   };
 }
 

@@ -11,6 +11,9 @@ export interface PlatformPhaseOptions {
   readonly signal: AbortSignal;
 }
 
+/** Of e2e tests, beside those of the local platform. */
+export const e2eFeatureGates = 'SidecarTerminator=true';
+
 /** The phases that need a cluster. */
 export function platformPhases(options: PlatformPhaseOptions): readonly Phase[] {
   return [
@@ -23,7 +26,7 @@ export function platformPhases(options: PlatformPhaseOptions): readonly Phase[] 
       name: 'e2e',
       about: 'two real nodes and Windlass as it is deployed',
       run: jestOnPlatform({
-        ...{ name: 'e2e', nodes: 2, windlass: true, featureGates: 'SidecarTerminator=true', ...options },
+        ...{ name: 'e2e', nodes: 2, windlass: true, featureGates: e2eFeatureGates, ...options },
       }),
     },
   ];

@@ -42,3 +42,22 @@ export function wordsOf(text: string): readonly string[] {
   }
   return words;
 }
+
+/**
+ * The lines that a page shows of a command and that its output does not have. Words with digits stand for any such word, because
+ * ages, counts, UIDs and generated names differ; `…` stands for anything.
+ */
+export function missingLines(shown: readonly string[], output: string): readonly string[] {
+  const lines = output.split('\n');
+  return shown.filter((line) => line.trim() !== '' && !lines.some((one) => patternOf(line).test(one)));
+}
+
+function patternOf(line: string): RegExp {
+  const parts = line.trim().match(/\s*…\s*|\s+|\w*\d\w*|[^\s…\d]+?(?=\w*\d|[\s…]|$)|./g) ?? [];
+  const pattern = parts.map((part) => {
+    if (part.includes('…')) return '.*';
+    if (/^\s/.test(part)) return '\\s+';
+    return /\d/.test(part) ? '[\\w.]+' : part.replaceAll(/[$()*+.?[\\\]^{|}]/g, '\\$&');
+  });
+  return new RegExp(`^\\s*${pattern.join('')}`);
+}

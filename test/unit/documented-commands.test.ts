@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { repository } from '../../deploy/local/instance.ts';
 import { commandProblems, imageProblems } from '../support/command-problems.ts';
-import { commandsOf, wordsOf } from '../support/console-blocks.ts';
+import { commandsOf, missingLines, wordsOf } from '../support/console-blocks.ts';
 
 const read = (file: string): string => readFileSync(join(repository, file), 'utf8');
 const pages = ['README.md', ...globSync('docs/kinds/*.md', { cwd: repository }).toSorted()];
@@ -62,6 +62,15 @@ describe('commandsOf', () => {
       { page: 'p.md', line: 3, text: 'a \\\n    -b', shown: ['out', '', 'more'] },
       { page: 'p.md', line: 8, text: 'c', shown: [] },
     ]);
+  });
+});
+
+describe('missingLines', () => {
+  it('compares words, and takes ages, counts and generated names as they come', () => {
+    const output = 'NAME          PHASE       AGE\nreport-8z2kq  Completed   1m3s\n{"a":{"b":[2]},"c":3}\n';
+    const shown = ['NAME   PHASE   AGE', 'report-7xk2v   Completed   3s', '{"a":{"b":[1]}, …', ''];
+    expect(missingLines(shown, output)).toEqual([]);
+    expect(missingLines(['report-7xk2v   Failed   3s', 'reports-1'], output)).toHaveLength(2);
   });
 });
 

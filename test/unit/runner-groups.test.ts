@@ -52,6 +52,7 @@ describe('groupedFiles', () => {
       load: ['test/e2e/bursts.test.ts'],
       'by-hand': [],
       slow: [],
+      docs: [],
     });
   });
 
