@@ -112,12 +112,14 @@ export function addRolloutCommands(program: Command, options: RolloutProgram): v
     }
     if (found.doubt !== undefined) err(`warning: revision ${found.revision}: ${found.doubt}\n`);
     if (flags.dryRun) return { verb: `will roll back to\n${templateText(found.template)}`, object };
-    return await patched(target, cluster, {
+    const outcome = await patched(target, cluster, {
       type: 'json',
       body: restorePatch(object, found.template),
-      verb: `rolled back to revision ${found.revision}`,
+      verb: 'rolled back',
       dryRun: flags.dryRunServer ?? false,
     });
+    err(`back to revision ${found.revision}\n`); // KK-4: the output itself is that of kubectl
+    return outcome;
   }
 
   function history(): void {

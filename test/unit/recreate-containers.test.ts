@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
+import { recreateWaits } from '../../api/container-recreate-request/texts.ts';
 import {
   applyEvent,
   markStarted,
@@ -310,8 +311,7 @@ describe('the walk over the containers', () => {
     expect(status(crashing).waitingFor).toMatchObject({
       reason: 'ContainerNotReady',
       blockedBy: ['container/app', 'container/proxy'],
-      unblock:
-        'Look at the logs and the readiness probe of the new container; app: CrashLoopBackOff: exit code 1 (Error)',
+      unblock: `${recreateWaits.ContainerNotReady}; app: CrashLoopBackOff: exit code 1 (Error)`,
     });
     expect(begun(crashing).actions).toMatchObject([
       { kind: 'await', container: 'app', trouble: 'CrashLoopBackOff: exit code 1 (Error)' },
