@@ -316,9 +316,7 @@ describe('the walk over the containers', () => {
     expect(begun(crashing).actions).toMatchObject([
       { kind: 'await', container: 'app', trouble: 'CrashLoopBackOff: exit code 1 (Error)' },
     ]);
-    expect(status(played(crashing, told(''))).waitingFor?.unblock).toBe(
-      'Look at the logs and the readiness probe of the new container',
-    );
+    expect(status(played(crashing, told(''))).waitingFor?.unblock).toBe(recreateWaits.ContainerNotReady);
     expect(status(played(crashing, ready('app'))).waitingFor).toMatchObject({ blockedBy: ['container/proxy'] });
   });
 
