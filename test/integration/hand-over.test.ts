@@ -88,7 +88,7 @@ describeAlone('a roll-out whose history is full', () => {
     await rollOut.handle.signal('undo', { by: 'ann' });
     await rollOut.until('all pods to be old', () => rollOut.pods('old') === 6);
     rollOut.kubelet();
-    await rollOut.shows('Completed', 'RolledOut');
+    await rollOut.shows('Completed', 'RolledBack');
   });
 });
 
