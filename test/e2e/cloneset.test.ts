@@ -68,7 +68,8 @@ describeTogether('a CloneSet', () => {
       return undefined;
     });
     expect(found.workflowId).toBe(rollOutId(fleet.uid));
-    expect(found.historyLength).toBeLessThan(60);
+    // 40 events, and 20 for each of two batches: on a slow machine more waits are reported in between
+    expect(found.historyLength).toBeLessThanOrEqual(80);
 
     await fleet.update(images.old);
     await fleet.untilUpdated(4);
