@@ -1,8 +1,8 @@
 /**
  * Which workers are alive, by the heartbeats that they send to Temporal every few seconds (`--heartbeat-period`). The
  * server keeps them in memory. The leading watcher lists those of the queues that something waits for. A worker counts as
- * alive from the look in which its heartbeat has changed, by the watcher's own clock, for some of its periods: no clocks are
- * compared. What follows is reported on objects and has no other effect: a stall of the whole machine makes all workers look
+ * alive until two looks at its queue, some of its periods apart by the watcher's own clock, have found the same heartbeat: no
+ * clocks are compared, and a queue that waits for its turn stays as it was. What follows is reported on objects and has no other effect: a stall of the whole machine makes all workers look
  * dead for a moment.
  */
 import { setTimeout as delay } from 'node:timers/promises';
@@ -61,7 +61,7 @@ export type IsHeard = (isWanted: (worker: Poller) => boolean) => boolean | undef
 const lookMs = 2_000;
 const forgetMs = 6_000;
 
-/** How long nothing may have been heard: at least this long, and this many periods of the worker. */
+/** The time between two looks that have heard nothing: at least this long, and this many periods of the worker. */
 const silentMs = 8_000;
 const silentPeriods = 2.5;
 
@@ -76,15 +76,16 @@ const unaskedMs = 150_000;
 
 /** A queue as this watcher sees it. */
 interface SeenQueue {
-  /** Since when it has been looked at. */
+  /** The first look at it. */
   readonly sinceMs: number;
   readonly sinceDate: number;
   readonly workers: ReadonlyMap<string, SeenWorker>;
+  /** The last look at it. */
   readonly lookedAtMs: number;
 }
 
 interface SeenWorker extends Heartbeat {
-  /** When its heartbeat was seen to change. */
+  /** When its heartbeat was seen to change, or it to be gone. */
   readonly heardMs: number;
   readonly heardDate: number;
 }
@@ -181,9 +182,10 @@ export class Heartbeats {
       const known = before?.workers.get(heartbeat.worker);
       return known?.atMs === heartbeat.atMs ? known : { ...heartbeat, heardMs, heardDate };
     });
-    const ended = [...(before?.workers.values() ?? [])].filter(
-      ({ worker, heardMs: ms }) => nowMs - ms < silentMs && workers.every((other) => other.worker !== worker),
-    );
+    // another one may come at once
+    const ended = [...(before?.workers.values() ?? [])]
+      .filter((known) => before && isAlive(known, before) && workers.every(({ worker }) => worker !== known.worker))
+      .map((known) => (known.atMs === goneMs ? known : { ...known, atMs: goneMs, heardMs, heardDate }));
     this.#queues.set(queue, {
       sinceMs: before?.sinceMs ?? nowMs,
       sinceDate: before?.sinceDate ?? heardDate,
@@ -194,11 +196,9 @@ export class Heartbeats {
 
   #isHeard(queue: string, isWanted: (worker: Poller) => boolean): boolean | undefined {
     const seen = this.#queues.get(queue);
-    const nowMs = this.#nowMs();
-    if (seen === undefined || nowMs - seen.sinceMs < silentMs) return undefined;
-    const isAlive = ({ heardMs, periodMs }: SeenWorker) =>
-      nowMs - heardMs < Math.max(silentMs, silentPeriods * periodMs);
-    return [...seen.workers.values()].some((worker) => isWanted(worker) && isAlive(worker));
+    const isLate = this.#nowMs() - (this.#lookedAtMs ?? Number.NEGATIVE_INFINITY) > forgetMs;
+    if (isLate || seen === undefined || seen.lookedAtMs - seen.sinceMs < silentMs) return undefined;
+    return [...seen.workers.values()].some((worker) => isWanted(worker) && isAlive(worker, seen));
   }
 
   #tell(): void {
@@ -226,4 +226,11 @@ export class Heartbeats {
   #nowMs(): number {
     return this.#options.nowMs?.() ?? performance.now();
   }
+}
+
+/** The time of the heartbeat of a worker that is listed no more. */
+const goneMs = Number.POSITIVE_INFINITY;
+
+function isAlive({ heardMs, periodMs }: SeenWorker, { lookedAtMs }: Pick<SeenQueue, 'lookedAtMs'>): boolean {
+  return lookedAtMs - heardMs < Math.max(silentMs, silentPeriods * periodMs);
 }

@@ -46,6 +46,10 @@ function heard(isSilent = false) {
   };
 }
 
+function manyNodes(count: number): readonly (typeof node)[] {
+  return [node, ...Array.from({ length: count - 1 }, (_, n) => ({ name: `other-${n}`, uid: `u${n}` }))];
+}
+
 describe('Heartbeats', () => {
   it('says within 12 seconds that a daemon does not live, since when, and when it does again', async () => {
     const { heartbeats, look, looks, changes } = heard();
@@ -97,6 +101,61 @@ describe('Heartbeats', () => {
     expect(nodesAsked()).toEqual([]);
   });
 
+  it('reports no healthy daemon, however many nodes are waited for, and of all others the dead one', async () => {
+    for (const [count, turn] of [
+      [100, 6],
+      [400, 20],
+      [1_000, 50],
+    ] as const) {
+      const { heartbeats, look, changes } = heard();
+      const nodes = manyNodes(count);
+      const down = () => nodes.filter((one) => heartbeats.trouble({ node: one }) !== undefined).map(({ name }) => name);
+      const beats = (second: number, deadFrom = Number.POSITIVE_INFINITY) => ({
+        ...{ cluster: [beat('new', second)], fleet: [beat('w', second)] },
+        ...Object.fromEntries(
+          nodes.map(({ uid }, n) => [
+            `node/${uid}`,
+            [beat(uid, 3 * Math.floor((n === 70 ? Math.min(second, deadFrom) : second) / 3))],
+          ]),
+        ),
+      });
+      const healthyFor = 3 * turn;
+      for (let second = 0; second < healthyFor; second += 2) {
+        expect(down()).toEqual([]);
+        await look(second, beats(second));
+      }
+      expect([count, down(), changes()]).toEqual([count, [], 0]);
+      // one look sees its last heartbeat, and the next ones that there is no newer one
+      const seen: (readonly string[])[] = [];
+      const reportedIn = turn + turn * Math.ceil(8 / turn) + 2;
+      for (let second = healthyFor; second < healthyFor + 3 * turn + 4; second += 2) {
+        await look(second, beats(second, healthyFor));
+        seen.push(down());
+        if (second - healthyFor >= reportedIn) expect([count, down()]).toEqual([count, ['other-69']]);
+      }
+      expect(new Set(seen.map(String))).toEqual(new Set(['', 'other-69']));
+      expect(changes()).toBe(1);
+    }
+  });
+
+  it('gives a daemon time to be restarted, however long the turn of its node takes', async () => {
+    const { heartbeats, look } = heard();
+    const nodes = manyNodes(200);
+    const down = () => nodes.filter((one) => heartbeats.trouble({ node: one }) !== undefined).length;
+    const beats = (second: number) => (start: string) =>
+      Object.fromEntries(nodes.map(({ uid }) => [`node/${uid}`, start === '' ? [] : [beat(start + uid, second)]]));
+    for (let second = 0; second < 40; second += 2) await look(second, beats(second)('first '));
+    for (let second = 40; second < 46; second += 2) await look(second, beats(second)(''));
+    expect(down()).toBe(0);
+    for (let second = 46; second < 80; second += 2) {
+      await look(second, beats(second)('second '));
+      expect(down()).toBe(0);
+    }
+    for (let second = 80; second < 102; second += 2) await look(second, beats(second)(''));
+    expect(down()).toBeGreaterThan(0);
+    expect(heartbeats.trouble({ node })?.unblock).toMatch(/no sign of life since 2026-01-01T00:01:/);
+  });
+
   it('says that nobody serves queue fleet', async () => {
     const { heartbeats, look, looks } = heard();
     await looks(0, 10, () => ({}));
@@ -118,7 +177,8 @@ describe('Heartbeats', () => {
     expect(await look(10, { cluster: [beat('new', 10)] })).toMatchObject({ cluster: true });
     // it has ended in order: another one may come at once
     expect(await look(12, {})).toMatchObject({ cluster: true });
-    expect(await looks(14, 18, () => ({}))).toMatchObject({ cluster: false });
+    expect(await looks(14, 18, () => ({}))).toMatchObject({ cluster: true });
+    expect(await look(20, {})).toMatchObject({ cluster: false });
   });
 
   it('gives a worker with a longer period more time', async () => {
