@@ -21,6 +21,8 @@ export interface WaitOptions {
 /** Every object of one resource as it was a moment ago, for reading. Objects are never changed, only replaced. */
 export interface Cache<T extends KubeObject> {
   readonly size: number;
+  /** The resource version up to which the cache is complete; undefined before the first list. */
+  readonly reached: string | undefined;
   byUid(uid: string): T | undefined;
   /** The namespace of cluster-scoped objects is "". */
   byName(namespace: string, name: string): T | undefined;
@@ -63,8 +65,6 @@ export interface Cache<T extends KubeObject> {
 
 /** What a reflector fills a cache through. Each cache has one reflector. */
 export interface WritableCache<T extends KubeObject> extends Cache<T> {
-  /** The resource version up to which the cache is complete; undefined before the first list. */
-  readonly reached: string | undefined;
   /** Applies one watch event. Repeated and older events change nothing. */
   apply(type: 'ADDED' | 'MODIFIED' | 'DELETED', object: T): void;
   /** Replaces the content by a complete, consistent list: objects that are not in it are removed. */

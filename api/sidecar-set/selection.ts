@@ -25,6 +25,9 @@ export const sidecarSelections = {
 /** The name of the one object that the policy reads. */
 export const sidecarSelectionName = 'windlass';
 
+/** Annotation of that object: the resource version of the list of SidecarSets that it was computed from. */
+export const selectionVersionAnnotation = 'windlass.io/sidecar-sets-version';
+
 export interface SidecarSelection extends KubeObject {
   readonly spec: SidecarSelectionSpec;
 }

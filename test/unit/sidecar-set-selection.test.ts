@@ -259,6 +259,54 @@ describe('the object with the selection', () => {
     await waitFor('the object again', () => namesIn(cluster)?.length === 1);
   });
 
+  /** A keeper that knows these SidecarSets as of this version, and that nothing tells of a change. */
+  async function keeper(cluster: MemoryCluster, sets: readonly SidecarSet[], reached: string, passes = 3) {
+    let done = 0;
+    const warnings: unknown[] = [];
+    const client = cluster.client(({ verb, plural }) => {
+      if (plural === sidecarSelections.plural && verb === 'get') done += 1;
+    });
+    const log = { warn: (...warning: unknown[]) => void warnings.push(warning) };
+    const sidecars = { all: () => sets, reached: () => reached, synced: async () => undefined, onChange() {} };
+    const stop = keepSelection({ client, sidecars, log, everyMs: 5 });
+    stops.push(stop);
+    await waitFor('some passes', () => done > passes);
+    await stop();
+    expect(warnings).toEqual([]);
+  }
+
+  it('is left alone by those whose SidecarSets are older than what it was computed from', async () => {
+    const cluster = new MemoryCluster();
+    for (let n = 0; n < 300; n++) cluster.put(sidecarSets, set({}, `other-${n}`) as never);
+    await keeper(cluster, [set({}, 'a'), set({}, 'b')], '200');
+    const [annotation] = Object.entries(stored(cluster)?.metadata.annotations ?? {});
+    expect(annotation).toEqual(['windlass.io/sidecar-sets-version', '200']);
+    const { length } = cluster.calls;
+    for (const stale of [[], [set({}, 'a')], [set({}, 'z')]]) await keeper(cluster, stale, '99');
+    expect(cluster.calls.slice(length).filter((call) => !call.startsWith('get '))).toEqual([]);
+    expect(namesIn(cluster)).toEqual(['a', 'b']);
+    await keeper(cluster, [set({}, 'c')], '200');
+    expect(namesIn(cluster)).toEqual(['c']);
+    await keeper(cluster, [set({}, 'd')], '250');
+    await keeper(cluster, [set({}, 'c')], '249');
+    expect(namesIn(cluster)).toEqual(['d']);
+    await keeper(cluster, [], '251');
+    expect(stored(cluster)).toBeUndefined();
+  });
+
+  it('is written whatever its version says where that cannot be: of the future, or no version', async () => {
+    const cluster = new MemoryCluster();
+    for (const version of ['9999999', 'newest', '', '-1']) {
+      await keeper(cluster, [set({}, 'a')], '1');
+      const found = stored(cluster);
+      const metadata = { ...found?.metadata, annotations: { 'windlass.io/sidecar-sets-version': version, other: 'x' } };
+      cluster.put(sidecarSelections, { ...found, metadata } as never);
+      await keeper(cluster, [set({}, 'b')], '1');
+      expect(namesIn(cluster)).toEqual(['b']);
+      expect(stored(cluster)?.metadata.annotations).toEqual({ 'windlass.io/sidecar-sets-version': '1', other: 'x' });
+    }
+  });
+
   it('is written by the leading watcher as well, with gate PodWebhook', async () => {
     const cluster = new MemoryCluster();
     cluster.put(sidecarSets, set() as never);
@@ -270,6 +318,9 @@ describe('the object with the selection', () => {
     const leading = await runController(sidecarSetController, { cluster });
     stops.push(() => leading.stop());
     await waitFor('the object', () => namesIn(cluster)?.join() === 'logs');
+    expect(stored(cluster)?.metadata.annotations).toEqual({
+      'windlass.io/sidecar-sets-version': expect.stringMatching(/^\d+$/),
+    });
     cluster.remove(sidecarSets, { name: 'logs' });
     await waitFor('its deletion', () => stored(cluster) === undefined);
   });

@@ -22,6 +22,8 @@ export interface SidecarSource {
 
 export interface FollowedSidecarSets extends SidecarSource {
   all(): readonly SidecarSet[];
+  /** The resource version up to which these are complete; undefined before the first list. */
+  reached(): string | undefined;
   /** Calls this at each change of a SidecarSet. */
   onChange(listener: (before: SidecarSet | undefined, after: SidecarSet | undefined) => void): void;
   /** Resolves when everything has been read once. */
@@ -90,6 +92,7 @@ export function followSidecarSets(
       return newestRevision(revisions.byIndex('version', versionKey(wanted.sidecarSet, wanted.customVersion)));
     },
     all: () => [...sets.all()],
+    reached: () => sets.reached,
     onChange(listener) {
       sets.onChange(({ before, after }) => listener(before, after));
     },

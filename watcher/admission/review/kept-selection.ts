@@ -6,7 +6,7 @@ import type { FollowedSidecarSets } from './followed-sidecar-sets.ts';
 
 export interface SelectionMeans {
   readonly client: Pick<KubeClient, 'get' | 'create' | 'patch' | 'delete'>;
-  readonly sidecars: Pick<FollowedSidecarSets, 'all' | 'onChange' | 'synced'>;
+  readonly sidecars: Pick<FollowedSidecarSets, 'all' | 'reached' | 'onChange' | 'synced'>;
   readonly log: { readonly warn: (fields: object, message: string) => void };
   /** How often the object is looked at without a change of a SidecarSet: a minute. */
   readonly everyMs?: number;
@@ -21,7 +21,7 @@ export function keepSelection({ client, sidecars, log, everyMs = 60_000 }: Selec
   const passes = new KeyedQueue({
     async pass() {
       await sidecars.synced();
-      await write(sidecars.all());
+      await write(sidecars.all(), sidecars.reached());
       return { againInMs: everyMs };
     },
     onError: (_, err) => log.warn({ err }, 'Cannot write the SidecarSelection'),

@@ -26,7 +26,7 @@ export function sidecarSetController(context: ControllerContext): Controller {
   const storeAll = storingSidecarSets(context, sets);
   const writeSelection = selectionWriter(context.kube, context.log);
   const selections = context.queue('sidecar-selection', async () => {
-    if (context.config.featureGates.PodWebhook) await writeSelection([...sets.all()]);
+    if (context.config.featureGates.PodWebhook) await writeSelection([...sets.all()], sets.reached);
     return undefined;
   });
   let isFirst = true;
