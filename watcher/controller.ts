@@ -10,6 +10,7 @@ import type { Term } from '../kube/leader.ts';
 import type { Config } from '../workers/config.ts';
 import type { Logger } from '../workers/log.ts';
 import type { Metrics, OperationState } from '../workers/metrics.ts';
+import type { CommandEvents } from './operator-commands.ts';
 import type { Starter } from './starter.ts';
 
 /** What the watcher provides to the controller of each kind. */
@@ -22,6 +23,7 @@ export interface ControllerContext {
   readonly metrics: Metrics;
   /** The wall clock. */
   readonly now: () => number;
+  readonly commandEvents: CommandEvents;
   readonly isLeading: () => boolean;
   /**
    * The cache of a resource: one reflector and one cache for all controllers, trimmed by `trim.ts`. Must be requested

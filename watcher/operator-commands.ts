@@ -5,7 +5,7 @@ import { apiVersionOf, type KubeObject, type ObjectMeta, type Resource } from '.
 import { eventComponent, windlassAnnotation } from '../api/core/well-known.ts';
 import { type CommandName, commandEvent, parseCommandText, unreadableCommandEvent } from '../api/engine/operations.ts';
 import type { KubeClient } from '../kube/client.ts';
-import { tellEvent } from '../kube/events.ts';
+import { type EventBudget, tellEvent } from '../kube/events.ts';
 import type { PassResult } from '../kube/keyed-queue.ts';
 import { unlessMovedOn } from '../kube/moved-on.ts';
 import type { Starter, WantedOperation } from './starter.ts';
@@ -40,7 +40,11 @@ export interface AnnotatedCommand {
 export interface CommandDependencies {
   readonly kube: Pick<KubeClient, 'patch' | 'create'>;
   readonly starter: Pick<Starter, 'command' | 'isSent'>;
+  readonly commandEvents: CommandEvents;
 }
+
+/** How many Events about its commands an object gets: anybody may edit an annotation without end. */
+export type CommandEvents = Pick<EventBudget, 'take'>;
 
 /** Whether the annotation of this object contains a command. */
 export function hasCommand({ metadata }: Pick<KubeObject, 'metadata'>): boolean {
@@ -49,7 +53,7 @@ export function hasCommand({ metadata }: Pick<KubeObject, 'metadata'>): boolean 
 
 /**
  * Delivers the command in the annotation of an object, and then removes the annotation. What is no valid command, or has no
- * receiver, is removed and refused by an Event. The ID of a command makes a second delivery harmless. Returns when to retry if there is no run yet to
+ * receiver, is removed and refused by an Event, as far as there is budget for it. The ID of a command makes a second delivery harmless. Returns when to retry if there is no run yet to
  * receive it.
  */
 export async function passOnCommand(
@@ -57,7 +61,7 @@ export async function passOnCommand(
   resource: Resource,
   understood: readonly CommandName[],
   receiverOf: (command: Pick<AnnotatedCommand, 'name'>) => Commanded,
-  { kube, starter }: CommandDependencies,
+  { kube, starter, commandEvents }: CommandDependencies,
 ): Promise<PassResult | undefined> {
   const { annotations, namespace = '', name, uid } = object.metadata;
   const text = annotations?.[windlassAnnotation.command];
@@ -80,7 +84,7 @@ export async function passOnCommand(
     command === undefined
       ? unreadableCommandEvent(text, understood)
       : receiver?.kind === 'nobody' && commandEvent(command.name, by, { refused: receiver.why });
-  if (removed && refusal) {
+  if (removed && refusal && commandEvents.take(object, refusal)) {
     const about = { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata: object.metadata };
     await tellEvent(kube, { about, component: eventComponent.commands, atMs: Date.now(), ...refusal });
   }

@@ -13,7 +13,7 @@ import { apiVersionOf, type KubeObject, type Resource } from '../api/core/meta.t
 import { eventComponent, installation, kubeResource } from '../api/core/well-known.ts';
 import { createCache, type IndexFunction, type WritableCache } from '../kube/cache.ts';
 import type { KubeClient } from '../kube/client.ts';
-import { tellEvent } from '../kube/events.ts';
+import { EventBudget, tellEvent } from '../kube/events.ts';
 import { fenced, inTerm, NotLeading, termOfWork } from '../kube/fence.ts';
 import { KeyedQueue, type PassResult } from '../kube/keyed-queue.ts';
 import type { Leader, Term } from '../kube/leader.ts';
@@ -455,6 +455,7 @@ export class Watcher {
       log,
       metrics,
       now: () => Date.now(),
+      commandEvents: new EventBudget(() => Date.now()),
       isLeading: () => termOfWork(begun.term)?.isLeading() ?? false,
       cache: (resource, indexes, selection) => {
         const needed = this.#follow(resource, selection?.labelSelector);

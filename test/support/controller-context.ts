@@ -2,6 +2,7 @@ import { pino } from 'pino';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { createCache, type IndexFunction, type WritableCache } from '../../kube/cache.ts';
+import { EventBudget } from '../../kube/events.ts';
 import { KeyedQueue } from '../../kube/keyed-queue.ts';
 import { Reflector } from '../../kube/reflector.ts';
 import type { Controller, ControllerContext, ControllerOf } from '../../watcher/controller.ts';
@@ -89,6 +90,7 @@ export async function runController(
     log,
     metrics,
     now,
+    commandEvents: new EventBudget(now),
     isLeading,
     cache<T extends KubeObject>(resource: Resource, indexes: Readonly<Record<string, IndexFunction<T>>> = {}) {
       const cache = cacheOf(resource) as unknown as WritableCache<T>;

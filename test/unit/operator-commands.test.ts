@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { cloneSets } from '../../api/cloneset/types.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import { rollOutCommandNames } from '../../api/engine/operations.ts';
+import { EventBudget } from '../../kube/events.ts';
 import { type AnnotatedCommand, type Commanded, hasCommand, passOnCommand } from '../../watcher/operator-commands.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
 import { cloneSet } from '../support/cloneset-world.ts';
@@ -18,7 +19,7 @@ const operation: WantedOperation = {
 };
 
 /** A pass over a CloneSet with a command in its annotation. */
-async function passOn(text: string, commanded: Commanded, sent = false) {
+async function passOn(text: string, commanded: Commanded, sent = false, commandEvents = new EventBudget(() => 0)) {
   const calls: unknown[] = [];
   const events: unknown[] = [];
   const object = cloneSet({}, { metadata: { annotations: { [windlassAnnotation.command]: text } } });
@@ -33,6 +34,7 @@ async function passOn(text: string, commanded: Commanded, sent = false) {
         return {} as never;
       },
     },
+    commandEvents,
     starter: { isSent: () => sent, command: async (...call) => void calls.push(call) },
   });
   return { again, calls, events };
@@ -88,6 +90,20 @@ describe('a command in the annotation of a fleet object', () => {
       },
     ]);
     expect(hasCommand(cloneSet())).toBe(false);
+  });
+
+  it('is refused by as many Events as an object may get, and taken off each time', async () => {
+    let nowMs = 0;
+    const budget = new EventBudget(() => nowMs);
+    const ended: Commanded = { kind: 'nobody', why: 'the request has ended' };
+    const seen = { removed: 0, events: 0 };
+    for (let n = 0; n < 400; n++) {
+      nowMs += 100;
+      const { calls, events } = await passOn(n % 2 === 0 ? `skip web-${n}` : `dance ${n}`, ended, false, budget);
+      seen.removed += calls.length;
+      seen.events += events.length;
+    }
+    expect(seen).toEqual({ removed: 400, events: 25 + 3 });
   });
 
   it('L3: is answered and taken off when it is none, before any work, however long it is', async () => {

@@ -18,6 +18,7 @@ import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/anno
 import { formatContainersMeta, plainHash } from '../../api/in-place/containers-meta.ts';
 import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
 import { terminationRequestName } from '../../api/job-sidecar-termination.ts';
+import { EventBudget } from '../../kube/events.ts';
 import { tellWithdrawn } from '../../watcher/kinds/container-recreate-request/operation.ts';
 import {
   passOverRequests,
@@ -86,6 +87,7 @@ function watcherAt({
     ),
     pods: cacheOf(pods.map((pod) => live<Pod>(kubeResource.pods, pod))),
     nodes: cacheOf([aNode()]),
+    commandEvents: new EventBudget(() => 0),
     starter: {
       trouble: (id) => (id === workflowId ? trouble : undefined),
       want: (operation) => void wanted.push(operation),
@@ -765,6 +767,13 @@ describe('a command in the annotation', () => {
       expect(metadata?.annotations).toEqual({});
       return { status, events };
     }
+
+    it('is obeyed without an Event where the request has had too many', async () => {
+      const watcher = watcherAt({ requests: [first, commanded('abort', { status: queued })], sent: [workflowId] });
+      await passOverRequests('pod-1', { ...watcher.world, commandEvents: { take: () => false } });
+      expect(watcher.read('crr-a')?.status?.phase).toBe('Completed');
+      expect(watcher.writes.filter(({ plural }) => plural === 'events')).toEqual([]);
+    });
 
     it('abort ends it, and says so in an Event', async () => {
       const { status, events } = await obeyed('abort');

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
+import { EventBudget } from '../../kube/events.ts';
 import { passOverSidecars } from '../../watcher/kinds/pod/job-sidecar-termination/pass.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
 import { trimPod } from '../../watcher/trim.ts';
@@ -32,6 +33,7 @@ function watcher(trouble?: EngineTrouble) {
         requests: cacheOf(request ? [request] : []),
         nodes: cacheOf([]),
         wanted,
+        commandEvents: new EventBudget(() => 0),
         kube: {
           patch: async (_resource, _name, _kind, body) => {
             acts.push(body);

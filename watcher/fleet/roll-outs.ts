@@ -122,7 +122,7 @@ export class RollOuts<Owner extends RolledOutObject> {
   }
 
   async #pass(uid: string): Promise<PassResult | undefined> {
-    const { kube, starter } = this.#context;
+    const { kube, starter, commandEvents } = this.#context;
     const { resource, owners } = this.#options;
     const owner = owners.byUid(uid);
     const rollOut = this.#wanted.get(uid);
@@ -135,7 +135,7 @@ export class RollOuts<Owner extends RolledOutObject> {
       const isOver = name !== 'undo' && rollOut.isRolledOut && isUpToDate(rollOut, owner);
       return isOver ? { kind: 'nobody', why: nothingToRollOut(rollOut) } : { kind: 'started', operation };
     };
-    return passOnCommand(owner, resource, rollOutCommandNames, receiverOf, { kube, starter });
+    return passOnCommand(owner, resource, rollOutCommandNames, receiverOf, { kube, starter, commandEvents });
   }
 }
 

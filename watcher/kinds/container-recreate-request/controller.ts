@@ -23,6 +23,7 @@ import { podUidOf } from './request.ts';
 export function recreateRequests({
   kube,
   starter,
+  commandEvents,
   config,
   now,
   isLeading,
@@ -33,7 +34,7 @@ export function recreateRequests({
   const pods = cache<Pod>(kubeResource.pods);
   const nodes = cache<Node>(kubeResource.nodes);
   const gates = config.featureGates;
-  const world: RequestPassDependencies = { kube, requests, pods, nodes, starter, gates, now };
+  const world: RequestPassDependencies = { kube, requests, pods, nodes, starter, commandEvents, gates, now };
   const passes = queue('requests', (podUid) => passOverRequests(podUid, world));
   const wantAll = () => {
     for (const request of requests.all()) passes.add(podUidOf(request));

@@ -17,7 +17,7 @@ import { tellEvent } from '../../../kube/events.ts';
 import { earliest, type PassResult } from '../../../kube/keyed-queue.ts';
 import { type RequestQueue, requestQueue } from '../../../workflows/plan/recreate/request-queue.ts';
 import { deleteExpired } from '../../expiry.ts';
-import { type Commanded, passOnCommand } from '../../operator-commands.ts';
+import { type CommandEvents, type Commanded, passOnCommand } from '../../operator-commands.ts';
 import type { Starter, WantedOperation } from '../../starter.ts';
 import { environmentRefresh, type RefreshGates } from '../pod/environment-refresh.ts';
 import { fill } from './fill.ts';
@@ -40,6 +40,7 @@ export interface RequestPassDependencies {
   readonly pods: Cache<Pod>;
   readonly nodes: Cache<Node>;
   readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'trouble'>;
+  readonly commandEvents: CommandEvents;
   readonly gates: RefreshGates;
   readonly now: () => number;
 }

@@ -77,13 +77,17 @@ export async function obeyInQueue(
   if ('write' in order && !(await order.write(request, world))) return false;
   const { name, target, by, id } = command;
   const answer = 'refused' in order ? order : { target: order.target ?? target };
-  await tellEvent(world.kube, {
-    about: request,
-    component: eventComponent.recreate,
-    ...commandEvent(name, by, answer),
-    atMs: world.now(),
-    key: fnv1a(id).toString(16),
-  });
+  const text = commandEvent(name, by, answer);
+  if (world.commandEvents.take(request, text)) {
+    const key = fnv1a(id).toString(16);
+    await tellEvent(world.kube, {
+      about: request,
+      component: eventComponent.recreate,
+      ...text,
+      atMs: world.now(),
+      key,
+    });
+  }
   return true;
 }
 

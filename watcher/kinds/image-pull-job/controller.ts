@@ -66,7 +66,15 @@ export function imagePullJobRunner(
   const pullSecrets = new PullSecretCopies({ kube, queue, now, jobs, wake, ...secretPlaces }, secretTimes);
   let waves = new WaveHolder({ lost: new AbortController().signal }, wake);
   const world: PullJobPassDependencies = {
-    ...{ kube, starter: context.starter, images: config.images, log: context.log, now, isOn },
+    ...{
+      kube,
+      starter: context.starter,
+      commandEvents: context.commandEvents,
+      images: config.images,
+      log: context.log,
+      now,
+      isOn,
+    },
     ...{ jobs, nodeImages: images, nodes, pods, pullSecrets },
     edits: new NodeImageEdits(kube, images),
     waves: () => waves,

@@ -40,7 +40,7 @@ import { pullEndOf } from '../../../workflows/plan/images/pull-waves.ts';
 import { shortened, summaryBytes } from '../../../workflows/plan/text-size.ts';
 import type { ControllerContext } from '../../controller.ts';
 import { deleteExpired } from '../../expiry.ts';
-import { hasCommand, passOnCommand } from '../../operator-commands.ts';
+import { type CommandEvents, hasCommand, passOnCommand } from '../../operator-commands.ts';
 import type { Starter, WantedOperation } from '../../starter.ts';
 import type { NodeImageEdits } from '../node-image/edits.ts';
 import type { PullSecretCopies } from '../node-image/pull-secrets.ts';
@@ -53,6 +53,7 @@ import type { WaveJudgement } from './waves.ts';
 export interface PullJobPassDependencies {
   readonly kube: Pick<KubeWriter, 'list' | 'create' | 'patch' | 'delete'>;
   readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'trouble'>;
+  readonly commandEvents: CommandEvents;
   readonly images: ControllerContext['config']['images'];
   readonly log: ControllerContext['log'];
   readonly now: () => number;
@@ -230,12 +231,12 @@ async function expire(job: ImagePullJob, world: PullJobPassDependencies): Promis
   return await deleteExpired(job, imagePullJobs, { ttlSeconds, completionTime: job.status?.completionTime }, world);
 }
 
-async function command(job: ImagePullJob, { kube, starter }: PullJobPassDependencies): Promise<PassResult | undefined> {
+async function command(job: ImagePullJob, world: PullJobPassDependencies): Promise<PassResult | undefined> {
   const workflowId = pullOnNodesId(job.metadata.uid);
   const receiver = isFinished(job)
     ? ({ kind: 'nobody', why: endedPullJob(job) } as const)
     : ({ kind: 'running', workflowId } as const);
-  return await passOnCommand(job, imagePullJobs, commandNames, () => receiver, { kube, starter });
+  return await passOnCommand(job, imagePullJobs, commandNames, () => receiver, world);
 }
 
 /** `wakes`: how often its operation was told in this term that there is something to ask for again. */

@@ -30,12 +30,12 @@ const secretSeenForMs = 60_000;
 
 /** Ensures that each node has its NodeImage, and that the images in it are pulled. */
 export function nodeImageKeeper(context: ControllerContext): Controller {
-  const { kube, starter, config, now, isLeading, cache, queue } = context;
+  const { kube, starter, commandEvents, config, now, isLeading, cache, queue } = context;
   const images = cache<NodeImage>(nodeImages, nodeImageIndexes);
   const nodes = cache<Node>(kubeResource.nodes);
   const jobs = cache<ImagePullJob>(imagePullJobs);
   const world: NodeImagePassDependencies = {
-    ...{ kube, starter, config, now },
+    ...{ kube, starter, commandEvents, config, now },
     ...{ nodes, nodeImages: images, jobs },
     edits: new NodeImageEdits(kube, images),
     secretsSeen: new RecentlySeen(secretSeenForMs),

@@ -30,13 +30,14 @@ import type { RecentlySeen } from '../../../kube/recently-seen.ts';
 import { looseSecrets, pruned } from '../../../workflows/plan/images/node-image.ts';
 import { waitingSince } from '../../../workflows/plan/waiting-since.ts';
 import type { ControllerContext } from '../../controller.ts';
-import { hasCommand, passOnCommand } from '../../operator-commands.ts';
+import { type CommandEvents, hasCommand, passOnCommand } from '../../operator-commands.ts';
 import type { Starter, WantedOperation } from '../../starter.ts';
 import type { NodeImageEdits } from './edits.ts';
 
 export interface NodeImagePassDependencies {
   readonly kube: Pick<KubeWriter, 'get' | 'create' | 'patch' | 'delete'>;
   readonly starter: Pick<Starter, 'want' | 'forget' | 'dismiss' | 'command' | 'isSent' | 'trouble'>;
+  readonly commandEvents: CommandEvents;
   readonly config: Pick<ControllerContext['config'], 'featureGates' | 'images' | 'namespace'>;
   readonly now: () => number;
   readonly nodes: Pick<Cache<Node>, 'byName'>;
@@ -189,16 +190,13 @@ function troubleOf(
   return starter.trouble(pullImagesId(metadata.uid), shown, needs);
 }
 
-async function command(
-  nodeImage: NodeImage,
-  { kube, starter }: NodeImagePassDependencies,
-): Promise<PassResult | undefined> {
+async function command(nodeImage: NodeImage, world: NodeImagePassDependencies): Promise<PassResult | undefined> {
   const isOpen = openTags(nodeImage).length > 0;
   const workflowId = pullImagesId(nodeImage.metadata.uid);
   const receiver = isOpen
     ? ({ kind: 'running', workflowId } as const)
     : ({ kind: 'nobody', why: nothingOpen } as const);
-  return await passOnCommand(nodeImage, nodeImages, commandNames, () => receiver, { kube, starter });
+  return await passOnCommand(nodeImage, nodeImages, commandNames, () => receiver, world);
 }
 
 /** Writes into the status why Temporal does not run the operation. */

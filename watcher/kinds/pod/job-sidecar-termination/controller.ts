@@ -19,13 +19,13 @@ import { passOverSidecars, type TerminationPassDependencies } from './pass.ts';
 
 /** Terminates the sidecars of pods whose main containers have completed (gate SidecarTerminator). */
 export function sidecarTerminations(context: ControllerContext): Controller {
-  const { kube, starter, config, now, isLeading, cache, queue } = context;
+  const { kube, starter, commandEvents, config, now, isLeading, cache, queue } = context;
   if (!config.featureGates.SidecarTerminator) return { wantAll: () => undefined };
   const pods = cache<Pod>(kubeResource.pods);
   const requests = cache<ContainerRecreateRequest>(crr);
   const nodes = cache<Node>(kubeResource.nodes);
   const wanted = new Set<string>();
-  const world: TerminationPassDependencies = { kube, pods, requests, nodes, starter, now, wanted };
+  const world: TerminationPassDependencies = { kube, pods, requests, nodes, starter, commandEvents, now, wanted };
   const passes = queue('terminations', (podUid) => passOverSidecars(podUid, world));
   const isCommanded = (pod: Pod) => hasCommand(pod) && endsItsSidecars(pod);
   const concerns = (pod: Pod) => wanted.has(pod.metadata.uid) || isTerminationDue(pod) || isCommanded(pod);

@@ -33,7 +33,7 @@ import type { PassResult } from '../../../../kube/keyed-queue.ts';
 import { unlessMovedOn } from '../../../../kube/moved-on.ts';
 import { waitFor } from '../../../../workflows/plan/decision.ts';
 import { waitingSince } from '../../../../workflows/plan/waiting-since.ts';
-import { passOnCommand } from '../../../operator-commands.ts';
+import { type CommandEvents, passOnCommand } from '../../../operator-commands.ts';
 import type { Starter, WantedOperation } from '../../../starter.ts';
 
 export interface TerminationPassDependencies {
@@ -42,6 +42,7 @@ export interface TerminationPassDependencies {
   readonly requests: Pick<Cache<ContainerRecreateRequest>, 'byName'>;
   readonly nodes: Pick<Cache<Node>, 'byName'>;
   readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'trouble'>;
+  readonly commandEvents: CommandEvents;
   readonly now: () => number;
   /** UIDs of the pods for which an operation was requested in this term. */
   readonly wanted: Set<string>;
