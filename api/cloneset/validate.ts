@@ -11,6 +11,7 @@ import { prefetchProblems } from '../fleet/pre-download.ts';
 import { claimNames } from '../fleet/template-probe.ts';
 import { unprovidedMounts } from '../fleet/unprovided-mounts.ts';
 import { podUpdatePolicies } from '../fleet/update-schema.ts';
+import { mostClaimTemplates } from '../fleet/workload-limits.ts';
 import {
   countProblems,
   imagesOnlyProblems,
@@ -292,19 +293,25 @@ export interface LostClaims {
   readonly earlier?: string;
 }
 
-/** The PVC templates that a request removes while partition keeps pods at older revisions; undefined: there are none. */
+/**
+ * The PVC templates that a request removes while partition keeps pods at older revisions; undefined: there are none, or more
+ * than a CloneSet may have.
+ */
 export function lostClaims(after: JsonObject, before: JsonObject): LostClaims | undefined {
   const spec = objectOr(after.spec);
-  const left = claimNames(spec);
+  if (listOr(objectOr(before.spec).volumeClaimTemplates).length > mostClaimTemplates) return undefined;
+  const left = new Set(claimNames(spec));
   const names = claimNames(objectOr(before.spec))
-    .filter((name) => !left.includes(name))
+    .filter((name) => !left.has(name))
     .map(String);
   if (names.length === 0 || keptPods(after) === 0) return undefined;
   const { currentRevision, updateRevision } = objectOr(before.status);
   return {
     names,
     ...(isText(updateRevision) && { revision: updateRevision }),
-    ...(isText(currentRevision) && currentRevision !== updateRevision && { earlier: currentRevision }),
+    ...(isText(currentRevision) &&
+      currentRevision !== updateRevision &&
+      subdomainProblem(currentRevision) === undefined && { earlier: currentRevision }),
   };
 }
 
@@ -323,12 +330,13 @@ export function lostClaimWarnings(
   revision: string | undefined,
 ): readonly string[] {
   const mounts = unprovidedMounts(objectOr(objectOr(template).spec));
+  const containers = new Map(mounts.toReversed().map(({ volume, container }) => [volume, container]));
   return names.flatMap((name) => {
-    const mount = mounts.find(({ volume }) => volume === name);
-    if (mount === undefined) return [];
+    const container = containers.get(name);
+    if (container === undefined) return [];
     const of = revision === undefined ? 'the old template' : `revision ${revision}`;
     return [
-      `spec.volumeClaimTemplates: without "${name}", which container "${mount.container}" of ${of} mounts, no pod ` +
+      `spec.volumeClaimTemplates: without "${name}", which container "${container}" of ${of} mounts, no pod ` +
         'of it can be created again, and partition keeps pods there',
     ];
   });

@@ -10,21 +10,28 @@ export const longestHotName = 61;
 
 /** The problems of the hot-upgrade sidecars among the containers of a SidecarSet. */
 export function hotUpgradeProblems(containers: readonly PlacedContainer[]): readonly FieldError[] {
-  return containers
-    .filter(({ container }) => objectOr(container.upgradeStrategy).upgradeType === 'HotUpgrade')
-    .flatMap((hot) => problemsOf(hot, containers));
+  const hot = containers.filter(({ container }) => objectOr(container.upgradeStrategy).upgradeType === 'HotUpgrade');
+  const owners = new Map(
+    hot.flatMap(({ list, container }) => {
+      const name = textOf(container.name);
+      return hotPair(name).map((inPod) => [`${list}/${inPod}`, name] as const);
+    }),
+  );
+  return [
+    ...hot.flatMap(problemsOf),
+    ...containers.flatMap(({ list, path, container: { name } }) => {
+      const owner = owners.get(`${list}/${textOf(name)}`);
+      return owner === undefined
+        ? []
+        : [invalid(`${path}.name`, name, `is a container of HotUpgrade sidecar ${owner}`)];
+    }),
+  ];
 }
 
-function problemsOf(
-  { list, path, container }: PlacedContainer,
-  all: readonly PlacedContainer[],
-): readonly FieldError[] {
+function problemsOf({ path, container }: PlacedContainer): readonly FieldError[] {
   const name = textOf(container.name);
   const emptyImage = textOf(objectOr(container.upgradeStrategy).hotUpgradeEmptyImage);
   const at = `${path}.upgradeStrategy.hotUpgradeEmptyImage`;
-  const twins = all.filter(
-    (other) => other.list === list && hotPair(name).some((twin) => twin === other.container.name),
-  );
   return [
     ...(emptyImage === '' ? [required(at, 'the image of the idle container of a HotUpgrade sidecar')] : []),
     ...(emptyImage !== '' && emptyImage === container.image
@@ -37,9 +44,6 @@ function problemsOf(
       typeof hostPort === 'number' && hostPort !== 0
         ? [forbidden(`${path}.ports[${index}].hostPort`, 'two containers of a pod cannot have the same host port')]
         : [],
-    ),
-    ...twins.map((twin) =>
-      invalid(`${twin.path}.name`, twin.container.name, `is a container of HotUpgrade sidecar ${name}`),
     ),
   ];
 }

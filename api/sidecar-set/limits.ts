@@ -32,6 +32,12 @@ export function sidecarSetLimitProblems(after: JsonObject, before?: JsonObject):
   return overLimit(measuresOf(after), before === undefined ? [] : measuresOf(before));
 }
 
+/** Whether it has more containers than are read at all, also where it was stored with them. */
+export function hasTooManySidecars({ spec }: JsonObject): boolean {
+  const { containers, initContainers } = objectOr(spec);
+  return listOr(containers).length + listOr(initContainers).length > mostSidecars;
+}
+
 function measuresOf({ spec }: JsonObject): readonly Measure[] {
   const { selector, namespaceSelector, containers, initContainers, volumes, patchPodMetadata, updateStrategy } =
     objectOr(spec);

@@ -20,7 +20,7 @@ import { moreThanAllWarnings } from '../fleet/workload-problems.ts';
 import { isCanary, isPair } from './canary.ts';
 import { convertSidecarSet, namespaceNameLabel } from './convert.ts';
 import { hotUpgradeProblems } from './hot-upgrade.ts';
-import { sidecarSetLimitProblems } from './limits.ts';
+import { hasTooManySidecars, sidecarSetLimitProblems } from './limits.ts';
 import { sidecarSetAnnotation } from './marks.ts';
 import { outOfReachWarnings } from './out-of-reach.ts';
 import { containersOf, textOf } from './read.ts';
@@ -43,6 +43,7 @@ export function validateSidecarSet(given: JsonObject, givenBefore?: JsonObject):
   const before = givenBefore && stored(givenBefore);
   const [had, has] = [before === undefined ? [] : unworkable(before), unworkable(object)];
   const introduced = newErrors(had, has);
+  const isNew = new Set(introduced);
   return {
     problems: [
       ...alwaysRejected(object),
@@ -51,9 +52,9 @@ export function validateSidecarSet(given: JsonObject, givenBefore?: JsonObject):
       ...sidecarSetLimitProblems(object, before),
     ],
     warnings: [
-      ...has.filter((problem) => !introduced.includes(problem)).map(describeError),
+      ...has.filter((problem) => !isNew.has(problem)).map(describeError),
       ...warningsOf(object),
-      ...(before === undefined ? [] : outOfReachWarnings(before, object)),
+      ...(before === undefined || [before, object].some(hasTooManySidecars) ? [] : outOfReachWarnings(before, object)),
       ...namespaceWarnings(given),
     ],
   };

@@ -349,6 +349,13 @@ describe('validating admission of CloneSets', () => {
       expect(await warnings(edit)).toEqual([]);
     });
 
+    it('is looked for in no revision whose name none can have', async () => {
+      const cluster = new MemoryCluster();
+      const before = { template: template([]) };
+      expect(await warnings({ before, current: `../${'a'.repeat(300)}`, cluster })).toEqual([]);
+      expect(cluster.calls.filter((made) => made.includes('controllerrevisions'))).toEqual([]);
+    });
+
     it('is named, too, where the mount was removed before it', async () => {
       const cluster = new MemoryCluster();
       const metadata = { namespace: 'shop', name: 'web-first' };

@@ -84,13 +84,13 @@ export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJud
       // The API server needs more than ten seconds for a dry run of a pod with 20,000 volumes.
       const isTooLarge = seen.length > 0 && cloneSetLimitProblems(after, before).length > 0;
       if (isTooLarge) return { kind: 'refused', code: 422, errors: seen };
-      const [named, tried, lost] = await Promise.all([
+      const [named, tried] = await Promise.all([
         namedPods(request.namespace, after, before),
         tryTemplate(request, after, before),
-        warnOfLostClaims(request.namespace, after, before),
       ]);
       const problems = [...seen, ...named.problems, ...tried.problems];
       if (problems.length > 0) return { kind: 'refused', code: 422, errors: problems };
+      const lost = await warnOfLostClaims(request.namespace, after, before);
       const ofLabel = protectionWarnings(protectedKinds.CloneSet, after, gates);
       return {
         kind: 'allowed',

@@ -175,7 +175,8 @@ function answerVerdict(apiVersion: string, request: AdmissionRequest, verdict: V
       patchType: 'JSONPatch',
       patch: Buffer.from(JSON.stringify(patch)).toString('base64'),
     }),
-    ...(verdict.warnings !== undefined && verdict.warnings.length > 0 && { warnings: verdict.warnings }),
+    ...(verdict.warnings !== undefined &&
+      verdict.warnings.length > 0 && { warnings: verdict.warnings.slice(0, mostReported) }),
   };
   return reviewed(apiVersion, response, patch.length > 0 ? 'changed' : 'allowed');
 }
@@ -186,7 +187,7 @@ function reviewed(apiVersion: string, response: object, outcome: Answer['outcome
 
 const reasons = { 400: 'BadRequest', 403: 'Forbidden', 422: 'Invalid', 500: 'InternalError' } as const;
 
-/** The maximum number of reported problems. */
+/** The maximum number of reported problems, and of warnings: of these the API server shows 4,096 characters together. */
 const mostReported = 50;
 
 /** One line for people: every problem with its field path, up to the maximum. */
