@@ -6,6 +6,7 @@ import { parseAllDocuments } from 'yaml';
 import type { Resource } from '../../api/core/meta.ts';
 import { installation, kubeResource } from '../../api/core/well-known.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
+import { sidecarSets } from '../../api/sidecar-set/types.ts';
 import { podWebhook } from '../../api/webhooks.ts';
 import { type Admission, type AdmissionOptions, startAdmission } from '../../watcher/admission/admission.ts';
 import { certificatesIn, hasIssued } from '../../watcher/admission/server/x509.ts';
@@ -156,6 +157,64 @@ describe('admission as a whole', () => {
     await waitFor('readiness', async () => {
       await admission.checkReady(AbortSignal.timeout(60_000));
       return true;
+    });
+  });
+
+  describe('while SidecarSets can be listed only once they are converted', () => {
+    const failed = 'conversion webhook for apps.kruise.io/v1alpha1, Kind=SidecarSet failed: x509: unknown authority';
+    /** A client whose lists of SidecarSets fail until the CRD trusts `/convert`, and with `reached` until this resolves. */
+    function behindConversion(cluster: MemoryCluster, { reached = Promise.resolve(), error = failed } = {}) {
+      const client = cluster.client();
+      let isReached = false;
+      void reached.then(() => {
+        isReached = true;
+      });
+      const list: typeof client.list = async (resource, options) => {
+        const definition = JSON.stringify(cluster.look(kubeResource.customResourceDefinitions, crd.metadata));
+        if (resource.plural === sidecarSets.plural && !(isReached && definition.includes('caBundle'))) {
+          throw new Error(error);
+        }
+        return await client.list(resource, options);
+      };
+      return new Proxy(client, { get: (all, name) => (name === 'list' ? list : Reflect.get(all, name)) });
+    }
+    const byService = { port: 0, secretName: 's', serviceName: 'x', renewBeforeSeconds: 3600 };
+    const never = new Promise<void>(() => undefined);
+
+    it('has the CRDs trust it first, and is ready once they are read', async () => {
+      const cluster = new MemoryCluster();
+      install(cluster);
+      await start(cluster, { client: behindConversion(cluster) }).ready;
+      expect(cluster.calls.filter((made) => made.startsWith('list sidecarsets'))).toHaveLength(1);
+    });
+
+    it('is ready behind a Service, whose endpoints are ready ones', async () => {
+      const cluster = new MemoryCluster();
+      install(cluster);
+      const admission = start(cluster, {
+        client: behindConversion(cluster, { reached: never }),
+        webhook: { ...byService, certificateLifetimeSeconds: 7200, initializeTimeoutSeconds: 120 },
+      });
+      await admission.ready;
+    });
+
+    it.each([
+      ['at an address of its own', failed, '127.0.0.1'],
+      ['for another reason', 'sidecarsets is forbidden', undefined],
+    ])('says why they cannot be listed %s', async (_, error, host) => {
+      const cluster = new MemoryCluster();
+      install(cluster);
+      const admission = start(cluster, {
+        client: behindConversion(cluster, { reached: never, error }),
+        webhook: {
+          ...{ ...byService, ...(host !== undefined && { host }) },
+          ...{ certificateLifetimeSeconds: 7200, initializeTimeoutSeconds: 5 },
+        },
+      });
+      await expect(admission.ready).rejects.toThrow(
+        `Admission is not ready after 5s: SidecarSets have not been read yet: ${error}`,
+      );
+      expect(bundleIn(podRegistration(cluster))).toContain('BEGIN CERTIFICATE');
     });
   });
 

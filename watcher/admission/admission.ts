@@ -112,7 +112,8 @@ export function startAdmission(options: AdmissionOptions): Admission {
       Object.assign(served, { server, address });
     },
     async register(bundle, signal) {
-      await Promise.all([objects.synced(), markers?.synced(), sidecars?.synced()]);
+      // Not for SidecarSets: the API server may be unable to list them until it knows where to have them converted.
+      await objects.synced();
       const address = addressOf(options, served.address);
       const wish = { address, bundle, deletionProtection: featureGates.ResourcesDeletionProtection };
       const mayWrite = !featureGates.EnableExternalCerts;
@@ -141,6 +142,10 @@ export function startAdmission(options: AdmissionOptions): Admission {
       throw new Error(trouble ?? 'Certificates and webhook configurations have not been checked yet');
     }
     await askHealth(served.address, upkeep.served.bundle, signal);
+    const unread = markers?.unread ?? sidecars?.unread;
+    // Behind a Service the API server has nobody to convert SidecarSets until one process is ready.
+    const isAwaited = webhook.host === undefined && unread !== undefined && /conversion webhook .* failed/.test(unread);
+    if (unread !== undefined && !isAwaited) throw new Error(unread);
   };
 
   return {

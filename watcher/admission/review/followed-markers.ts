@@ -8,6 +8,8 @@ import { LookUpFailed } from './review.ts';
 export interface FollowedMarkers {
   /** Throws LookUpFailed until all of them have been read once. */
   inNamespace(namespace: string): readonly PodProbeMarker[];
+  /** Why not all of them have been read yet; undefined: they have. */
+  readonly unread: string | undefined;
   /** Resolves when all of them have been seen. */
   synced(): Promise<void>;
   stop(): Promise<void>;
@@ -27,6 +29,10 @@ export function followMarkers({ client, log, trackReflector }: Omit<FollowOption
     inNamespace(namespace) {
       if (!reflector.isSynced) throw new LookUpFailed('PodProbeMarkers have not been read yet');
       return cache.byIndex('namespace', namespace);
+    },
+    get unread() {
+      if (reflector.isSynced) return undefined;
+      return `PodProbeMarkers have not been read yet: ${reflector.trouble ?? 'the API server has not answered'}`;
     },
     synced: () => reflector.synced(),
     stop: () => reflector.stop(),

@@ -26,6 +26,8 @@ export interface FollowedSidecarSets extends SidecarSource {
   reached(): string | undefined;
   /** Calls this at each change of a SidecarSet. */
   onChange(listener: (before: SidecarSet | undefined, after: SidecarSet | undefined) => void): void;
+  /** Why not everything has been read yet; undefined: it has. */
+  readonly unread: string | undefined;
   /** Resolves when everything has been read once. */
   synced(): Promise<void>;
   stop(): Promise<void>;
@@ -90,6 +92,12 @@ export function followSidecarSets(
     revision(wanted) {
       if ('name' in wanted) return revisions.byName(revisionNamespace, wanted.name);
       return newestRevision(revisions.byIndex('version', versionKey(wanted.sidecarSet, wanted.customVersion)));
+    },
+    get unread() {
+      const behind = reflectors.findIndex(({ isSynced }) => !isSynced);
+      if (behind < 0) return undefined;
+      const what = ['SidecarSets', 'ControllerRevisions', 'Namespaces'][behind];
+      return `${what} have not been read yet: ${reflectors[behind]?.trouble ?? 'the API server has not answered'}`;
     },
     all: () => [...sets.all()],
     reached: () => sets.reached,
