@@ -145,7 +145,7 @@ describe('sidecars of new pods', () => {
     const source = await follow(cluster);
     expect(await containersOf(cluster)).toEqual(['app']);
     cluster.put(kubeResource.namespaces, { metadata: { name: 'shop', labels: { team: 'b' } } });
-    await waitFor('the namespace', () => (source.namespaceLabels('shop') as { team?: string }).team === 'b');
+    await waitFor('the namespace', () => (source.namespaceLabels('shop', {}) as { team?: string }).team === 'b');
     expect(await containersOf(cluster)).toEqual(['log', 'app']);
     cluster.put(sidecarSets, stored({ name: 'more', spec: { containers: [{ name: 'more', image: 'more:1' }] } }));
     await waitFor('the SidecarSet', () => source.inNamespace('shop').length === 2);
@@ -159,6 +159,20 @@ describe('sidecars of new pods', () => {
     await new Promise((resolve) => setImmediate(resolve));
     cluster.put(kubeResource.namespaces, { metadata: { name: 'fresh', labels: { team: 'b' } } });
     expect(await first).toEqual(['log', 'app']);
+  });
+
+  it('SCS-35: are waited for by few pods at one time, and by no large one', async () => {
+    const cluster = clusterWith(stored({ spec: { namespaceSelector: { matchLabels: { team: 'b' } } } }));
+    const source = await follow(cluster);
+    const large = { spec: 'a'.repeat(101 * 1024) };
+    await expect(source.namespaceLabels('fresh', large)).rejects.toThrow('"fresh" has not been seen yet');
+    const first = Array.from({ length: 20 }, () => source.namespaceLabels('fresh', {}));
+    await expect(source.namespaceLabels('fresh', {})).rejects.toThrow('"fresh" has not been seen yet');
+    cluster.put(kubeResource.namespaces, { metadata: { name: 'fresh', labels: { team: 'b' } } });
+    expect(await Promise.all(first)).toHaveLength(20);
+    const late = source.namespaceLabels('later', {});
+    cluster.put(kubeResource.namespaces, { metadata: { name: 'later', labels: { team: 'b' } } });
+    expect(await late).toEqual({ team: 'b' });
   });
 
   it('SCS-35: leave no pod without them because nothing has been read yet', async () => {

@@ -31,7 +31,7 @@ export async function withSidecars(pod: JsonObject, surroundings: SidecarSurroun
   // Not copied: a pod may have as many as it likes. The API server has checked that they are texts.
   const labels = objectOr(metadata.labels) as Readonly<Record<string, string>>;
   const needsNamespace = sets.some(({ spec }) => spec.namespaceSelector !== undefined);
-  const namespaceLabels = needsNamespace ? await sidecars.namespaceLabels(namespace) : undefined;
+  const namespaceLabels = needsNamespace ? await sidecars.namespaceLabels(namespace, pod) : undefined;
   const selecting = setsForPod(sets, { labels, namespaceLabels });
   if (selecting.length === 0) return pod;
 

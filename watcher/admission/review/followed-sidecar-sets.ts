@@ -1,3 +1,5 @@
+import type { JsonObject } from '../../../api/base/json.ts';
+import { jsonBytes } from '../../../api/base/json-bytes.ts';
 import type { KubeObject } from '../../../api/core/meta.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
 import type { ControllerRevision } from '../../../api/fleet/revision.ts';
@@ -14,8 +16,11 @@ import { LookUpFailed } from './review.ts';
 export interface SidecarSource {
   /** The SidecarSets that may select pods of this namespace. Throws LookUpFailed until everything has been read once. */
   inNamespace(namespace: string): readonly SidecarSet[];
-  /** The labels of a namespace that a request names, once the watch shows it; throws LookUpFailed if it does not in time. */
-  namespaceLabels(namespace: string): Labels | Promise<Labels>;
+  /**
+   * The labels of a namespace that a request names, once the watch shows it. Throws LookUpFailed if it does not in time, and at
+   * once where `pod`, which is kept meanwhile, is too large to wait with, or too many wait.
+   */
+  namespaceLabels(namespace: string, pod: JsonObject): Labels | Promise<Labels>;
   /** A stored revision; undefined: there is none. */
   revision(wanted: WantedRevision): ControllerRevision | undefined;
 }
@@ -37,6 +42,12 @@ type Labels = Readonly<Record<string, string>>;
 
 /** The API server waits for two seconds, and has the namespace already: the watch is a moment behind. */
 const namespaceSeenMs = 1_000;
+
+/** Pods that wait for their namespaces at one time: parsed ones, which no other limit counts. */
+const mostWaits = 20;
+
+/** Bytes of JSON of a pod that may wait. Parsed it takes up to ten times as many. */
+const mostWaitingBytes = 100 * 1024;
 
 /** The index value of SidecarSets that are not limited to namespaces by their names. */
 const anywhere = '';
@@ -63,12 +74,20 @@ export function followSidecarSets(
     }),
     new Reflector<KubeObject>({ ...common, resource: kubeResource.namespaces, cache: namespaces, trim: labelsAlone }),
   ] as const;
-  const seenLabels = async (namespace: string, labels: () => Labels | undefined): Promise<Labels> => {
+  let waits = 0;
+  const seenLabels = async (namespace: string, pod: JsonObject, labels: () => Labels | undefined): Promise<Labels> => {
+    if (waits >= mostWaits || jsonBytes(pod) > mostWaitingBytes) {
+      throw new LookUpFailed(`Namespace "${namespace}" has not been seen yet`);
+    }
     const what = `namespace "${namespace}" is seen`;
     const wait = { signal: AbortSignal.timeout(namespaceSeenMs), what };
+    waits += 1;
     await namespaces
       .until(() => labels() !== undefined, wait)
-      .catch((error: unknown) => Promise.reject(new LookUpFailed(String(error))));
+      .catch((error: unknown) => Promise.reject(new LookUpFailed(String(error))))
+      .finally(() => {
+        waits -= 1;
+      });
     return labels() ?? {};
   };
   for (const reflector of reflectors) reflector.start();
@@ -82,12 +101,12 @@ export function followSidecarSets(
       if (unread) throw new LookUpFailed('SidecarSets, their revisions and namespaces have not been read yet');
       return [...sets.byIndex('namespace', namespace), ...sets.byIndex('namespace', anywhere)];
     },
-    namespaceLabels(namespace) {
+    namespaceLabels(namespace, pod) {
       const labels = () => {
         const found = namespaces.byName('', namespace);
         return found && (found.metadata.labels ?? {});
       };
-      return labels() ?? seenLabels(namespace, labels);
+      return labels() ?? seenLabels(namespace, pod, labels);
     },
     revision(wanted) {
       if ('name' in wanted) return revisions.byName(revisionNamespace, wanted.name);
