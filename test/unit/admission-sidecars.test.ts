@@ -117,6 +117,7 @@ describe('sidecars of new pods', () => {
       { metadata: { deletionTimestamp: 'x' } },
     ]) {
       expect(await containersOf(cluster, given)).toEqual(['app']);
+      expect((await review(cluster, given)).warnings).toEqual([expect.stringContaining('no SidecarSet is injected')]);
     }
   });
 

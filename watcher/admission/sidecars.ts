@@ -27,13 +27,19 @@ export async function withSidecars(pod: JsonObject, surroundings: SidecarSurroun
   // SCS-2: a new pod may not contain its namespace yet.
   const namespace = textOf(metadata.namespace) || surroundings.namespace || 'default';
   const sets = sidecars.inNamespace(namespace);
-  if (sets.length === 0 || isInactive(pod)) return pod;
+  if (sets.length === 0) return pod;
   // Not copied: a pod may have as many as it likes. The API server has checked that they are texts.
   const labels = objectOr(metadata.labels) as Readonly<Record<string, string>>;
   const needsNamespace = sets.some(({ spec }) => spec.namespaceSelector !== undefined);
   const namespaceLabels = needsNamespace ? await sidecars.namespaceLabels(namespace, pod) : undefined;
   const selecting = setsForPod(sets, { labels, namespaceLabels });
   if (selecting.length === 0) return pod;
+  if (isInactive(pod)) {
+    warn(
+      'no SidecarSet is injected: the manifest is that of a pod that has ended; leave out status and deletionTimestamp',
+    );
+    return pod;
+  }
 
   const toInject = selecting.map((set) => ({ set, chosen: contentOf(set, labels, sidecars, draw) }));
   const result = injectSets(pod, toInject, { sort: gates.EnableSortSidecarContainerByName, now: timestamp(now()) });
