@@ -122,6 +122,17 @@ export function parseCommandPayload(payload: unknown): CommandPayload {
   };
 }
 
+const commandInputKeys: readonly string[] = ['by', 'target', 'id', 'request'] satisfies (keyof CommandPayload)[];
+
+/** Why the payload of a signal cannot be what its sender meant; undefined: there is none, or it is understood. */
+export function commandInputProblem(payload: unknown): string | undefined {
+  if (payload === undefined || payload === null) return undefined;
+  const isUnderstood =
+    typeof payload === 'object' &&
+    Object.entries(payload).every(([key, value]) => commandInputKeys.includes(key) && typeof value === 'string');
+  return isUnderstood ? undefined : 'its input is not understood: it must be {"target": "<name>", "by": "<your name>"}';
+}
+
 /** The maximum length of a target: a namespace, a slash and a name. Longer values in signals are cut. */
 const longestTarget = 317;
 

@@ -208,20 +208,40 @@ describe('a signal that cannot be obeyed', () => {
       const uid = `misspelt-${type}`;
       const handle = await played.begin(type, uid, { name: 'pause', payload: { by: 'ann' } });
       await handle.signal('pasue');
+      await handle.signal('__temporal_any', { by: 'eve' });
       await handle.signal('abort', { by: 'bob', target: 'prxy' });
-      const told = await waitFor('both to be told', (see) => {
+      const told = await waitFor('all to be told', (see) => {
         const refused = callsOf(handle.workflowId, activity).filter((input) =>
           JSON.stringify(input).includes('refused'),
         );
-        return see(refused).length === 2 && refused;
+        return see(refused).length === 3 && refused;
       });
       const by = (name: string) => told.find((input) => (input as { readonly command: string }).command === name);
       const valid = `it must be one of pause, resume, retry, skip, abort${type === 'rollOut' ? ', undo' : ''}`;
       expect(by('pasue')).toMatchObject({ by: 'operator@test', refused: valid });
+      expect(by('__temporal_any')).toMatchObject({ by: 'eve', refused: valid });
       expect(by('abort')).toMatchObject({ by: 'bob', refused: expect.stringContaining('abort takes no target here') });
       await handle.terminate('by hand');
     },
   );
+});
+
+describe('a skip whose input is not understood', () => {
+  it.concurrent.each([
+    ['a misspelt key', { targte: 'ok' }],
+    ['a text', 'ok'],
+    ['a number as target', { target: 1 }],
+  ])('skips nothing: %s', async (what, input) => {
+    const uid = `misread-${what.replaceAll(' ', '-')}`;
+    const handle = await played.begin('terminateSidecars', uid);
+    await handle.signal('skip', input);
+    const [told] = await waitFor('the refusal', (see) => {
+      const all = see(callsOf(handle.workflowId, 'announceOnPod'));
+      return all.length > 0 && all;
+    });
+    expect(told).toMatchObject({ command: 'skip', refused: expect.stringMatching(/^its input is not understood: /) });
+    await handle.terminate('by hand');
+  });
 });
 
 describe('F9: a look that fails for long', () => {

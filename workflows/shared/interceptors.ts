@@ -1,5 +1,6 @@
 import type { WorkflowInterceptors } from '@temporalio/workflow';
 import { unreadableEncoding } from '../../api/engine/unreadable-payload.ts';
+import { renameReserved } from './reserved-signals.ts';
 
 /**
  * A signal that cannot be decoded is treated as a signal without a payload: it stays in the history for good, and
@@ -7,6 +8,14 @@ import { unreadableEncoding } from '../../api/engine/unreadable-payload.ts';
  * retried until a worker can decode it.
  */
 export const interceptors = (): WorkflowInterceptors => ({
+  internals: [
+    {
+      activate(input, next) {
+        renameReserved(input.activation);
+        next(input);
+      },
+    },
+  ],
   inbound: [
     {
       execute: (input, next) => {

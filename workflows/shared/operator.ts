@@ -2,6 +2,7 @@ import { defineSignal, patched, setDefaultSignalHandler, setHandler, workflowInf
 import {
   type CommandName,
   type CommandPayload,
+  commandInputProblem,
   handOverSignal,
   isCommandName,
   parseCommandPayload,
@@ -10,6 +11,7 @@ import {
 } from '../../api/engine/operations.ts';
 import { fitting, shortened } from '../plan/text-size.ts';
 import { temporal } from './activities.ts';
+import { sentName } from './reserved-signals.ts';
 import { listOf, object, optional, text } from './shape.ts';
 import type { Retries } from './until-allowed.ts';
 
@@ -123,10 +125,18 @@ export function listenToOperator<Name extends CommandName>(
   };
   setHandler(defineSignal(handOverSignal), handOver, { description: internal });
   for (const name of understood) {
-    const obey = async (payload: unknown) => await receive(name, parseCommandPayload(payload), senderOfNext(name));
+    const obey = async (payload: unknown) => {
+      const given = parseCommandPayload(payload);
+      const senderOf = senderOfNext(name);
+      // who names a target in a way that is not understood did not mean whatever comes next
+      const problem = run.withTarget.includes(name) ? commandInputProblem(payload) : undefined;
+      if (problem !== undefined && patched('commandInputs')) await refuse(name, problem, given.by, senderOf);
+      else await receive(name, given, senderOf);
+    };
     setHandler(defineSignal<[unknown]>(name), obey, { description: `${descriptions[name]} ${payloadDescription}` });
   }
-  setDefaultSignalHandler(async (name, payload) => {
+  setDefaultSignalHandler(async (received, payload) => {
+    const name = sentName(received);
     const { by } = parseCommandPayload(payload);
     await refuse(shortened(name, mostNameBytes), unknownCommand(understood), by, senderOfNext(name));
   });
