@@ -39,7 +39,9 @@ import { moreLabels } from '../workflows/plan/fleet/pods.ts';
 import { troubledInits, troubledState } from '../workflows/plan/pod-trouble.ts';
 import {
   hasLongMark,
+  hasMarks,
   longestMark,
+  readMarks,
   sidecarAnnotations,
   unreadList,
   updateStateAnnotation,
@@ -105,16 +107,15 @@ function withAnnotations(pod: Pod, annotations: Texts): Pod {
  * What counts for SidecarSets: marks, names and images of containers, restarts, phase, and since when it is ready; of a pod
  * that they have updated also when its containers have started, and whether the kubelet has seen that.
  */
-function withSidecars(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
+function withSidecars(trimmed: Pod, pod: Pod): Pod {
   // What can be read of the others would be read as if they were absent.
-  if (hasLongMark({ metadata })) return withAnnotations(trimmed, { [injectedListAnnotation]: unreadList });
+  if (hasLongMark(pod)) return withAnnotations(trimmed, { [injectedListAnnotation]: unreadList });
+  const { metadata, spec, status } = pod;
   const isHot = metadata.annotations?.[hotMark.working] !== undefined;
-  const marks = [...sidecarAnnotations, ...(isHot ? versionMarks(spec.containers, metadata.annotations) : [])].flatMap(
-    (key) => {
-      const text = metadata.annotations?.[key];
-      return text === undefined ? [] : [[key, text] as const];
-    },
-  );
+  const versions = (isHot ? versionMarks(spec.containers, metadata.annotations) : []).flatMap((key) => {
+    const text = metadata.annotations?.[key];
+    return text === undefined ? [] : [[key, text] as const];
+  });
   const wasUpdated = metadata.annotations?.[updateStateAnnotation] !== undefined;
   const known = new Map(trimmed.spec.containers.map((container) => [container.name, container]));
   const states = new Map((trimmed.status?.containerStatuses ?? []).map((state) => [state.name, state]));
@@ -139,7 +140,7 @@ function withSidecars(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
     metadata: {
       ...trimmed.metadata,
       ...(wasUpdated && present({ generation })),
-      annotations: { ...trimmed.metadata.annotations, ...Object.fromEntries(marks) },
+      annotations: { ...trimmed.metadata.annotations, ...readMarks(pod), ...Object.fromEntries(versions) },
     },
     spec: {
       ...trimmed.spec,
@@ -340,7 +341,9 @@ function ownAnnotations(pod: Pod, referred: ReadonlySet<string>): Texts | undefi
   const isKept = (key: string, text: string) =>
     sidecarAnnotations.includes(key) ? !hasUnread : isRead(key) || text.length <= longestOf(key);
   const kept = Object.entries(annotations).filter(([key, text]) => isKept(key, text));
-  const all = kept.length === Object.keys(annotations).length ? annotations : Object.fromEntries(kept);
+  const marks = !hasUnread && hasMarks(pod) ? readMarks(pod) : undefined;
+  const isWhole = kept.length === Object.keys(annotations).length && marks === undefined;
+  const all = isWhole ? annotations : { ...Object.fromEntries(kept), ...marks };
   const first = firstOf(all, (key) => isRead(key) || sidecarAnnotations.includes(key));
   if (!hasUnread && !isMirrorPod(pod)) return first;
   return { ...first, ...(hasUnread && { [injectedListAnnotation]: unreadList }), ...(isMirrorPod(pod) && mirrorMark) };

@@ -39,6 +39,16 @@ export function objectOr(value: unknown): JsonObject {
   return isJsonObject(value) ? value : {};
 }
 
+/** The object in a text; empty when the text is absent, or contains none. */
+export function jsonObjectIn(text: string | undefined): JsonObject {
+  if (text === undefined) return {};
+  try {
+    return objectOr(JSON.parse(text));
+  } catch {
+    return {};
+  }
+}
+
 /** The value if it is a list, otherwise an empty list. */
 export function listOr(value: unknown): readonly Json[] {
   return isJsonList(value) ? value : [];

@@ -129,6 +129,7 @@ describe('isOutOfReach', () => {
     const entry = (hash: string) => JSON.stringify({ logs: { hash } });
     return aPod({
       annotations: {
+        'kruise.io/sidecarset-injected-list': 'logs',
         'kruise.io/sidecarset-hash': entry(whole),
         'kruise.io/sidecarset-hash-without-image': entry(withoutImage),
       },

@@ -11,13 +11,18 @@ export const startingMs = 30_000;
 /** What a person can do about a wait for such pods. */
 export const nothingYet = 'Nothing to do unless this lasts: these pods are being started or replaced';
 
-/** Until when the pod counts as starting, by the times at which something was begun with it. Absent: it does not count so. */
+/**
+ * Until when the pod counts as starting. Absent: it does not count so. `begunAt`: when something was begun with it; anybody may
+ * write some of these times, so one that is ahead counts for nothing, except for what clocks differ. `dueAtMs`: when
+ * something is to be done with it.
+ */
 export function startingUntil(
   pod: Pod,
-  begunAtMs: readonly number[],
+  { begunAt, dueAtMs = [] }: { readonly begunAt: readonly string[]; readonly dueAtMs?: readonly number[] },
   nowMs: number,
 ): { readonly startingUntilMs?: number } {
-  const startingUntilMs = Math.max(...begunAtMs.filter(Number.isFinite)) + startingMs;
+  const begunAtMs = begunAt.map((time) => Date.parse(time)).filter((ms) => ms <= nowMs + startingMs);
+  const startingUntilMs = Math.max(...begunAtMs, ...dueAtMs.filter(Number.isFinite)) + startingMs;
   return startingUntilMs > nowMs && podTrouble(pod) === undefined ? { startingUntilMs } : {};
 }
 

@@ -123,19 +123,24 @@ function fleetPod(
     isReady,
     isAvailable: isReady && isOldEnough,
     ...(isReady && nowMs < availableAtMs && { availableAtMs }),
-    ...(isReady && isOldEnough ? {} : startingUntil(pod, [...begunAtMs(pod), isReady ? availableAtMs : 0], nowMs)),
+    ...(isReady && isOldEnough ? {} : startingUntil(pod, timesOf(pod, isReady ? availableAtMs : 0), nowMs)),
   };
 }
 
-/** When it was created, deleted, taken out of service or put back, or its containers were changed, or will be. */
-function begunAtMs(pod: Pod): readonly number[] {
+/**
+ * When it was created, taken out of service or put back, or its containers were changed; and when it is to be deleted, changed
+ * or available.
+ */
+function timesOf(pod: Pod, availableAtMs: number): Parameters<typeof startingUntil>[1] {
   const { creationTimestamp, deletionTimestamp = '' } = pod.metadata;
   const gate = pod.status?.conditions?.find(({ type }) => type === inPlaceReadinessGate);
   const [state, grace] = [stateOf(pod), graceOf(pod)];
   const { updateTimestamp = '', batches = [] } = state.kind === 'value' ? state.value : {};
   const graceSeconds = grace.kind === 'value' ? grace.value.graceSeconds : 0;
-  const times = [creationTimestamp, deletionTimestamp, gate?.lastTransitionTime ?? '', batches.at(-1)?.timestamp ?? ''];
-  return [...times.map((time) => Date.parse(time)), whenPassed(updateTimestamp, graceSeconds)];
+  return {
+    begunAt: [creationTimestamp, gate?.lastTransitionTime ?? '', batches.at(-1)?.timestamp ?? ''],
+    dueAtMs: [Date.parse(deletionTimestamp), whenPassed(updateTimestamp, graceSeconds), availableAtMs],
+  };
 }
 
 /** Whether the pod has this revision, or is being updated to it. */

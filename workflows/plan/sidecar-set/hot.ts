@@ -1,6 +1,6 @@
 // The two containers of hot-upgrade sidecars in a pod: what they are, which of them is updated, and their marks (SHU §4).
 
-import { entryOf } from '../../../api/base/json.ts';
+import { entryOf, jsonObjectIn } from '../../../api/base/json.ts';
 import { type GoValue, goJson } from '../../../api/base/json-go.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import type { Annotations } from '../../../api/sidecar-set/injection/metadata.ts';
@@ -118,7 +118,9 @@ export function cancelMarks(
 /** The map of working containers with these, by sidecar; nothing when there are none. */
 export function workingMark(pod: Pod, working: ReadonlyMap<string, string>): Annotations {
   if (working.size === 0) return {};
-  const present = Object.entries(workingContainers(pod)).filter(([, name]) => typeof name === 'string');
+  // All of them: what is not read here may be somebody else's.
+  const map = jsonObjectIn(pod.metadata.annotations?.[hotMark.working]);
+  const present = Object.entries(map).filter(([, name]) => typeof name === 'string');
   return { [hotMark.working]: goJson(new Map<string, GoValue>([...present, ...working] as [string, string][])) };
 }
 

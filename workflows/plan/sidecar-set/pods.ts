@@ -1,6 +1,6 @@
 // The pods of a SidecarSet, and the state of each (SCS-6, SCS-116, SCS-153, SCS-190).
 
-import { entryOf, isJsonObject, type Json, type JsonObject, objectOr } from '../../../api/base/json.ts';
+import { entryOf, isJsonObject, type Json, type JsonObject, jsonObjectIn, objectOr } from '../../../api/base/json.ts';
 import { perObject } from '../../../api/base/per-object.ts';
 import { subdomainProblem } from '../../../api/core/label-syntax.ts';
 import { type ContainerStatus, isActive, isMirrorPod, type Pod } from '../../../api/core/pod.ts';
@@ -39,26 +39,46 @@ export const mostListed = 64;
 /** Characters of each other of these annotations: 64 SidecarSets, or as many containers, fill half of it. */
 export const longestMark = 64 * 1024;
 
+/**
+ * Colons, commas and opening brackets of each: a mark is as expensive to parse as it has parts. 64 SidecarSets, or as many
+ * containers, need half of them.
+ */
+export const mostParts = 2_048;
+
+/** Characters of a value in a mark: image IDs are the longest. */
+const longestValue = 1_024;
+
 /** The list of a cached pod of which a mark is longer. It names no SidecarSet. */
 export const unreadList = '!';
 
 /** The SidecarSets that a pod lists. */
-export function listedSets({ metadata }: Pod): readonly string[] {
-  const text = metadata.annotations?.[injectedListAnnotation] ?? '';
-  if (text.length > longestList) return [];
-  const names = text.split(',').filter((name) => subdomainProblem(name) === undefined);
-  return [...new Set(names)].slice(0, mostListed);
+export function listedSets(pod: Pod): readonly string[] {
+  return pod.metadata.annotations?.[injectedListAnnotation] === undefined ? [] : marksOf(pod).listed;
 }
 
 /** Whether a mark of SidecarSets is too long to be read. Such a pod has none: a mark must not count as absent by itself. */
-export function hasLongMark({ metadata }: Pick<Pod, 'metadata'>): boolean {
-  const { annotations = {} } = metadata;
-  if (annotations[injectedListAnnotation] === unreadList) return true;
-  return sidecarAnnotations.some((key) => (annotations[key]?.length ?? 0) > longestOf(key));
+export function hasLongMark(pod: Pod): boolean {
+  return hasMarks(pod) && marksOf(pod).isLong;
 }
 
-function longestOf(annotation: string): number {
-  return annotation === injectedListAnnotation ? longestList : longestMark;
+/** Whether the pod has any mark of SidecarSets. */
+export function hasMarks({ metadata: { annotations } }: Pod): boolean {
+  return annotations !== undefined && sidecarAnnotations.some((key) => annotations[key] !== undefined);
+}
+
+/** Whether the annotation is a mark of SidecarSets with a text that is too long to be read. */
+export function isLongMark(annotation: string, text: string): boolean {
+  if (!sidecarAnnotations.includes(annotation)) return false;
+  if (annotation === injectedListAnnotation) return text.length > longestList || text === unreadList;
+  return text.length > longestMark || hasManyParts(text);
+}
+
+const partSigns: ReadonlySet<number> = new Set([...':,[{'].map((sign) => sign.charCodeAt(0)));
+
+function hasManyParts(text: string): boolean {
+  let parts = 0;
+  for (let at = 0; at < text.length && parts <= mostParts; at++) if (partSigns.has(text.charCodeAt(at))) parts++;
+  return parts > mostParts;
 }
 
 /** Whether the SidecarSet manages the pod (SCS-6). A static pod would never get ready by an update of its mirror. */
@@ -89,60 +109,124 @@ export function recordedHash(
   setName: string,
   which: keyof typeof hashAnnotation = 'whole',
 ): string | undefined {
-  return recordedContents(pod).get(setName)?.[which];
+  return entryOf(marksOf(pod).maps[hashAnnotation[which]], setName)?.hash;
 }
 
 /** The ControllerRevision of that content; undefined: none is recorded. */
 export function recordedRevision(pod: Pod, setName: string): string | undefined {
-  return recordedContents(pod).get(setName)?.revision;
+  return recordedContent(pod, setName)?.controllerRevision || undefined;
 }
 
-/** When the content that the pod has of this SidecarSet was written; NaN: that is not recorded. */
-export function recordedAtMs(pod: Pod, setName: string): number {
-  return Date.parse(String(objectOr(entryOf(jsonIn(pod, hashAnnotation.whole), setName)).updateTimestamp));
+/** When the content that the pod has of this SidecarSet was written; undefined: that is not recorded. */
+export function recordedAt(pod: Pod, setName: string): string | undefined {
+  return recordedContent(pod, setName)?.updateTimestamp;
 }
 
-/** What is recorded of the content of a SidecarSet that a pod has. */
-interface RecordedContent {
-  readonly whole?: string;
-  readonly withoutImage?: string;
-  readonly revision?: string;
-}
-
-function recordedContents(pod: Pod): ReadonlyMap<string, RecordedContent> {
-  return marksOf(pod).contents;
+function recordedContent(pod: Pod, setName: string): RecordedContent | undefined {
+  return entryOf(marksOf(pod).maps[hashAnnotation.whole], setName);
 }
 
 /** The working containers that a pod names, by hot-upgrade sidecar. */
-export function workingContainers(pod: Pod): JsonObject {
-  return marksOf(pod).working;
+export function workingContainers(pod: Pod): Readonly<Record<string, string>> {
+  return marksOf(pod).maps[hotMark.working];
+}
+
+/** When images of containers have begun to run that were replaced since, by container and image. */
+export function recordedStarts(pod: Pod): Readonly<Record<string, Readonly<Record<string, string>>>> {
+  return marksOf(pod).maps[imageStartsAnnotation];
 }
 
 /** Whether containers of this SidecarSet were changed in the running pod. */
 export function wasUpdated(pod: Pod, setName: string): boolean {
-  return Object.hasOwn(marksOf(pod).state, setName);
+  return Object.hasOwn(marksOf(pod).maps[updateStateAnnotation], setName);
+}
+
+/** The marks of a pod that are read, as annotations that say the same. */
+export function readMarks(pod: Pod): Readonly<Record<string, string>> {
+  const { listed, maps } = marksOf(pod);
+  const texts = { [injectedListAnnotation]: () => listed.join(','), ...mapTexts(maps) };
+  const present = Object.entries(texts).filter(([key]) => pod.metadata.annotations?.[key] !== undefined);
+  return Object.fromEntries(present.map(([key, text]) => [key, text()]));
+}
+
+function mapTexts(maps: Readonly<Record<string, object>>): Readonly<Record<string, () => string>> {
+  return Object.fromEntries(Object.entries(maps).map(([key, map]) => [key, () => JSON.stringify(map)]));
 }
 
 /** The marks of a pod, parsed once for each version of it: every look at a fleet asks about all of its pods. */
-const marksOf = perObject((pod: Pod) => ({
-  contents: contentsIn(pod),
-  working: jsonIn(pod, hotMark.working),
-  state: jsonIn(pod, updateStateAnnotation),
-}));
+const marksOf = perObject((pod: Pod) => {
+  const { annotations = {} } = pod.metadata;
+  const listed = namesIn(annotations[injectedListAnnotation] ?? '');
+  const isLong = sidecarAnnotations.some((key) => isLongMark(key, annotations[key] ?? ''));
+  return { listed, isLong, maps: mapsIn(isLong ? {} : annotations, listed, pod.spec.containers) };
+});
 
-function contentsIn(pod: Pod): ReadonlyMap<string, RecordedContent> {
-  const contents = new Map<string, RecordedContent>();
-  for (const which of ['whole', 'withoutImage'] as const) {
-    for (const [setName, entry] of Object.entries(jsonIn(pod, hashAnnotation[which]))) {
-      const { hash, controllerRevision: revision } = typeof entry === 'string' ? { hash: entry } : objectOr(entry);
-      contents.set(setName, {
-        ...contents.get(setName),
-        ...(typeof hash === 'string' && { [which]: hash }),
-        ...(which === 'whole' && typeof revision === 'string' && revision !== '' && { revision }),
-      });
-    }
-  }
-  return contents;
+function namesIn(list: string): readonly string[] {
+  if (list.length > longestList) return [];
+  const names = list.split(',').filter((name) => subdomainProblem(name) === undefined);
+  return [...new Set(names)].slice(0, mostListed);
+}
+
+/** What is recorded of the content of a SidecarSet that a pod has. */
+interface RecordedContent {
+  readonly hash?: string;
+  readonly controllerRevision?: string;
+  readonly updateTimestamp?: string;
+}
+
+/**
+ * What is read of the marks, and nothing else, because anybody may write them: of the SidecarSets that the pod lists, and of
+ * the containers that it has.
+ */
+function mapsIn(annotations: Labels, listed: readonly string[], containers: Pod['spec']['containers']) {
+  const sets = new Set(listed);
+  const names = new Set(containers.map(({ name }) => name));
+  const isListed = (name: string) => sets.has(name);
+  const isThere = (name: string) => names.has(name);
+  const map = (annotation: string) => jsonObjectIn(annotations[annotation]);
+  return {
+    [hashAnnotation.whole]: kept(map(hashAnnotation.whole), isListed, contentIn),
+    [hashAnnotation.withoutImage]: kept(map(hashAnnotation.withoutImage), isListed, contentIn),
+    [hotMark.working]: kept(map(hotMark.working), (name) => hotPair(name).some(isThere), valueIn),
+    [updateStateAnnotation]: kept(map(updateStateAnnotation), isListed, (entry) => ({
+      ...texts(entry, ['updateTimestamp']),
+      lastContainerStatuses: kept(objectOr(objectOr(entry).lastContainerStatuses), isThere, (before) =>
+        isJsonObject(before) ? texts(before, ['imageID']) : undefined,
+      ),
+    })),
+    [imageStartsAnnotation]: kept(map(imageStartsAnnotation), isThere, (images) =>
+      kept(objectOr(images), (image) => image.length <= longestValue, valueIn),
+    ),
+    [restartsAnnotation]: kept(map(restartsAnnotation), isThere, (entry) => {
+      const { restarts } = objectOr(entry);
+      return { ...texts(entry, ['at']), ...(typeof restarts === 'number' && { restarts }) };
+    }),
+  };
+}
+
+/** The entries with such names, as far as they are read. */
+function kept<Read>(
+  map: JsonObject,
+  isRead: (name: string) => boolean,
+  read: (entry: Json | undefined) => Read | undefined,
+): Readonly<Record<string, Read>> {
+  const entries = Object.entries(map).flatMap(([name, entry]): [string, Read][] => {
+    const value = isRead(name) ? read(entry) : undefined;
+    return value === undefined ? [] : [[name, value]];
+  });
+  return Object.fromEntries(entries);
+}
+
+function contentIn(entry: Json | undefined): RecordedContent {
+  return texts(typeof entry === 'string' ? { hash: entry } : entry, ['hash', 'controllerRevision', 'updateTimestamp']);
+}
+
+function texts<Key extends string>(entry: Json | undefined, keys: readonly Key[]): { readonly [K in Key]?: string } {
+  return kept(objectOr(entry), (name) => keys.some((key) => key === name), valueIn) as { [K in Key]?: string };
+}
+
+function valueIn(value: Json | undefined): string | undefined {
+  return typeof value === 'string' && value.length <= longestValue ? value : undefined;
 }
 
 /** SCS-153. */
@@ -172,7 +256,7 @@ export function isConsistent({ metadata, spec }: NamedSidecars, pod: Pod): boole
 
 /** The same of all SidecarSets of the pod: of every container that one of them has updated. */
 export function isWhollyConsistent(pod: Pod): boolean {
-  return consistencyOf(pod, Object.keys(marksOf(pod).state))(() => true);
+  return consistencyOf(pod, Object.keys(marksOf(pod).maps[updateStateAnnotation]))(() => true);
 }
 
 /** The same of these containers, with what these SidecarSets have recorded of them. */
@@ -205,18 +289,16 @@ interface UpdateRecord {
   /** The image before that update. */
   readonly imageID: string;
   /** When the SidecarSet updated a container of the pod for the first time; absent: the record is not complete. */
-  readonly since: Json | undefined;
+  readonly since: string | undefined;
 }
 
 function updateRecords(pod: Pod, setNames: readonly string[]): ReadonlyMap<string, UpdateRecord> {
   const records = new Map<string, UpdateRecord>();
-  const { state } = marksOf(pod);
+  const state = marksOf(pod).maps[updateStateAnnotation];
   for (const setName of setNames) {
-    const { lastContainerStatuses, updateTimestamp } = objectOr(entryOf(state, setName));
-    for (const [container, before] of Object.entries(objectOr(lastContainerStatuses))) {
-      if (!isJsonObject(before)) continue;
-      const imageID = typeof before.imageID === 'string' ? before.imageID : '';
-      records.set(container, { setName, imageID, since: updateTimestamp });
+    const { lastContainerStatuses = {}, updateTimestamp: since } = entryOf(state, setName) ?? {};
+    for (const [container, { imageID = '' }] of Object.entries(lastContainerStatuses)) {
+      records.set(container, { setName, imageID, since });
     }
   }
   return records;
@@ -235,11 +317,11 @@ function hasRestarted(pod: Pod, status: ContainerStatus | undefined, { setName, 
   const { observedGeneration } = pod.status ?? {};
   if (observedGeneration !== undefined && generation !== undefined && observedGeneration < generation) return false;
   if (status === undefined || isOfHotPair(pod, status.name)) return false;
-  const { updateTimestamp } = objectOr(entryOf(jsonIn(pod, hashAnnotation.whole), setName));
-  const { at, restarts } = objectOr(entryOf(jsonIn(pod, restartsAnnotation), status.name));
-  if (typeof restarts === 'number' && at === updateTimestamp) return status.restartCount > restarts;
+  const updatedAt = recordedAt(pod, setName);
+  const { at, restarts } = entryOf(marksOf(pod).maps[restartsAnnotation], status.name) ?? {};
+  if (restarts !== undefined && at === updatedAt) return status.restartCount > restarts;
   const startedAtMs = Date.parse(status.state?.running?.startedAt ?? '');
-  return [since, updateTimestamp].every((time) => typeof time === 'string' && startedAtMs > Date.parse(time));
+  return [since, updatedAt].every((time) => startedAtMs > Date.parse(time ?? ''));
 }
 
 function isOfHotPair(pod: Pod, container: string | undefined): boolean {
@@ -261,16 +343,4 @@ export function nameOf({ name }: SidecarContainer): string {
 /** The image in the spec of a container; undefined: the pod has no such container. */
 export function imageOf({ spec }: Pod, container: string): string | undefined {
   return spec.containers.find(({ name }) => name === container)?.image;
-}
-
-/** An annotation with a map as JSON; empty when it is absent or unreadable. */
-export function jsonIn({ metadata }: Pod, annotation: string): JsonObject {
-  const text = metadata.annotations?.[annotation];
-  if (text === undefined) return {};
-  try {
-    const parsed: Json = JSON.parse(text);
-    return objectOr(parsed);
-  } catch {
-    return {};
-  }
 }

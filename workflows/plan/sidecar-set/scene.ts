@@ -11,7 +11,7 @@ import { ordersFor, permitUnder, undoOf } from '../fleet/roll-out-orders.ts';
 import { startingUntil } from '../starting.ts';
 import { type ClassifiedPod, classifyPods } from './classify.ts';
 import type { SidecarSetInput } from './input.ts';
-import { recordedAtMs } from './pods.ts';
+import { recordedAt } from './pods.ts';
 import { planRevisions, type RevisionPlan } from './revisions.ts';
 import { type SidecarTarget, targetOfSpec, targetOfUndo } from './target.ts';
 
@@ -64,8 +64,8 @@ function startingIn(
   { input, target }: Pick<SidecarSetScene, 'input' | 'target'>,
 ): Pick<ClassifiedPod, 'startingUntilMs'> {
   if (isConsistent && isSidecarReady) return {};
-  const begunAtMs = [Date.parse(pod.metadata.creationTimestamp), recordedAtMs(pod, target.setName)];
-  return startingUntil(pod, begunAtMs, input.nowMs);
+  const begunAt = [pod.metadata.creationTimestamp, recordedAt(pod, target.setName) ?? ''];
+  return startingUntil(pod, { begunAt }, input.nowMs);
 }
 
 /** The permit may know of an undo a moment before the caches show it. */

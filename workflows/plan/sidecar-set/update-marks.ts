@@ -2,7 +2,7 @@
 //
 // An annotation that nobody can read is written anew: no SidecarSet can have used what it said.
 
-import { entryOf, isJsonObject, type Json, type JsonObject, objectOr } from '../../../api/base/json.ts';
+import { entryOf, isJsonObject, type Json, type JsonObject, jsonObjectIn, objectOr } from '../../../api/base/json.ts';
 import { textBytes } from '../../../api/base/json-bytes.ts';
 import { type GoValue, goJson } from '../../../api/base/json-go.ts';
 import { depthOf, mostAnnotationBytes } from '../../../api/core/limits.ts';
@@ -15,7 +15,7 @@ import {
 } from '../../../api/sidecar-set/injection/metadata.ts';
 import { hashAnnotation, restartsAnnotation } from '../../../api/sidecar-set/marks.ts';
 import type { PodWrite } from '../fleet/in-place/update.ts';
-import { jsonIn, longestMark, sidecarAnnotations, updateStateAnnotation } from './pods.ts';
+import { isLongMark, longestMark, mostParts, updateStateAnnotation } from './pods.ts';
 import type { SidecarTarget } from './target.ts';
 
 /** Levels of objects and lists in annotations of OpenKruise: four. */
@@ -102,13 +102,16 @@ export function annotationProblem({ metadata }: Pod, { patch }: PodWrite): strin
   const bytes = after.reduce((sum, [key, text]) => sum + textBytes(key) + textBytes(String(text)), 0);
   if (bytes > mostAnnotationBytes)
     return `its annotations would have ${bytes} bytes, and may have ${mostAnnotationBytes}`;
-  const long = after.find(([key, text]) => sidecarAnnotations.includes(key) && String(text).length > longestMark);
-  return long && `annotation ${long[0]} would have more than ${longestMark} characters`;
+  const long = after.find(([key, text]) => isLongMark(key, String(text)));
+  return (
+    long &&
+    `annotation ${long[0]} would have more than ${longestMark} characters, or ${mostParts} colons, commas and brackets`
+  );
 }
 
 /** The map in an annotation; empty when it is absent, no map, or so deep that nothing could write it. */
-function readable(pod: Pod, annotation: string): JsonObject {
-  const map = jsonIn(pod, annotation);
+function readable({ metadata }: Pod, annotation: string): JsonObject {
+  const map = jsonObjectIn(metadata.annotations?.[annotation]);
   return depthOf(map) > deepestMark ? {} : map;
 }
 

@@ -3,9 +3,8 @@
  * restarted the container with that image, so a container that returns to an image within that time waits before it
  * starts, and its pod is not ready meanwhile. The first start of a container counts for nothing.
  */
-import { type Json, objectOr } from '../../../api/base/json.ts';
 import type { Pod } from '../../../api/core/pod.ts';
-import { imageStartsAnnotation } from '../../../api/sidecar-set/swap.ts';
+import { recordedStarts } from '../sidecar-set/pods.ts';
 import type { SwapSlot } from './model.ts';
 
 /** Twice the longest back-off of the kubelet. */
@@ -19,21 +18,10 @@ interface ImageStart extends SwapSlot {
 }
 
 /** When restarted containers of the pod last began to run images that were replaced since. Unreadable parts are left out. */
-function imageStarts({ metadata }: Pod): readonly ImageStart[] {
-  return Object.entries(objectOr(parsed(metadata.annotations?.[imageStartsAnnotation]))).flatMap(
-    ([container, images]) =>
-      Object.entries(objectOr(images)).flatMap(([image, at]) =>
-        typeof at === 'string' && !Number.isNaN(Date.parse(at)) ? [{ container, image, at }] : [],
-      ),
+function imageStarts(pod: Pod): readonly ImageStart[] {
+  return Object.entries(recordedStarts(pod)).flatMap(([container, images]) =>
+    Object.entries(images).flatMap(([image, at]) => (Number.isNaN(Date.parse(at)) ? [] : [{ container, image, at }])),
   );
-}
-
-function parsed(text: string | undefined): Json {
-  try {
-    return JSON.parse(text ?? '{}');
-  } catch {
-    return {};
-  }
 }
 
 /** Until when the kubelet would make one of these containers wait; undefined: each could start now. */

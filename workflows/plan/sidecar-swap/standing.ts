@@ -5,14 +5,12 @@
  */
 
 import { goDurationMs } from '../../../api/base/go-duration.ts';
-import { type Json, objectOr } from '../../../api/base/json.ts';
 import type { Pod } from '../../../api/core/pod.ts';
-import { hashAnnotation } from '../../../api/sidecar-set/marks.ts';
 import { type SwapWaitReason, swapAnnotation, swapWaits } from '../../../api/sidecar-set/swap.ts';
 import type { SidecarSet } from '../../../api/sidecar-set/types.ts';
 import { type Wait, waitFor } from '../decision.ts';
 import { containerTrouble, joinedDetails, podTrouble } from '../pod-trouble.ts';
-import { isConsistent, wasUpdated } from '../sidecar-set/pods.ts';
+import { isConsistent, recordedAt, wasUpdated } from '../sidecar-set/pods.ts';
 import { type HotSidecar, hotSidecars, type ResetWait, resetDecision } from '../sidecar-set/swap.ts';
 import type { SidecarTarget } from '../sidecar-set/target.ts';
 import { sidecarChange } from '../sidecar-set/write.ts';
@@ -110,16 +108,9 @@ function shown(slots: readonly SwapSlot[]): readonly SwapSlot[] {
 }
 
 /** When the pod was last marked with a content of the SidecarSet. */
-function updatedAt({ metadata }: Pod, setName: string): string | undefined {
-  try {
-    const marks: Json = JSON.parse(metadata.annotations?.[hashAnnotation.whole] ?? '{}');
-    const { updateTimestamp } = objectOr(objectOr(marks)[setName]);
-    return typeof updateTimestamp === 'string' && !Number.isNaN(Date.parse(updateTimestamp))
-      ? updateTimestamp
-      : undefined;
-  } catch {
-    return undefined;
-  }
+function updatedAt(pod: Pod, setName: string): string | undefined {
+  const at = recordedAt(pod, setName);
+  return Number.isNaN(Date.parse(at ?? '')) ? undefined : at;
 }
 
 /** The containers whose new images are to serve. */
