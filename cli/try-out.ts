@@ -49,8 +49,8 @@ export async function tryOut(
   try {
     const object =
       patch === undefined
-        ? await kube.create(resource, wanted, { dryRun: true, fieldManager })
-        : await kube.patch(resource, ref, 'merge', patch, { dryRun: true, fieldManager });
+        ? await kube.create(resource, wanted, { dryRun: true, fieldManager, fieldValidation: 'Strict' })
+        : await kube.patch(resource, ref, 'merge', patch, { dryRun: true, fieldManager, fieldValidation: 'Strict' });
     return { object: asJson(object), notes: [] };
   } catch (error) {
     if (!(error instanceof KubeError)) throw error;

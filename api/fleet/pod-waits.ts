@@ -30,7 +30,7 @@ export const podWaits = {
   EngineStuck: 'Terminate its workflow; the roll-out then continues automatically',
   ApiUnreachable: 'Bring the API server back; everything then continues automatically',
   Aborted: 'Change the template, or signal resume or retry',
-  Undone: 'Change the template, or signal resume to roll it out after all',
+  Undone: 'Change the template, or annotate windlass.io/command=resume to roll it out after all',
   Parked: 'Signal retry, skip or abort',
 } as const;
 

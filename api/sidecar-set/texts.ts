@@ -42,7 +42,7 @@ export const sidecarSetWaits = {
   NotConsistent: 'Look at the events of these pods: their sidecars have not started with the new image',
   NoPermit: 'Nothing to do: the roll-out continues as soon as its workflow grants the next permit',
   Skipped: 'Signal retry to have these pods updated after all',
-  Undone: 'Change the images, or signal resume to roll them out after all',
+  Undone: 'Change the images, or annotate windlass.io/command=resume to roll them out after all',
   PartitionReached: 'Lower updateStrategy.partition to update more pods',
   ContainerConflict:
     'Rename a container, or narrow a selector: these SidecarSets have containers of the same name for the same pods, and one replaces the other',

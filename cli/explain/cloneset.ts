@@ -278,7 +278,11 @@ function commandsFor(
       effect,
     };
   };
-  const endsUndo = signal('resume', 'ends the undo: the update begins again');
+  // a signal does not reach the run of an undo that is complete
+  const endsUndo = {
+    command: `kubectl -n ${namespace} annotate clone ${name} ${windlassAnnotation.command}=resume`,
+    effect: 'ends the undo: the update begins again',
+  };
   const reasons = waits.map(({ reason }) => reason as CloneSetWaitReason);
   const forWaits = waits.flatMap((wait): readonly HelpfulCommand[] => {
     const pod = wait.blockedBy.find((blocker) => blocker.startsWith('pod/'))?.slice('pod/'.length);

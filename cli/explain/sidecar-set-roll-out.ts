@@ -163,7 +163,11 @@ function commandsFor(
     }),
     effect,
   });
-  const endsUndo = signal('resume', 'ends the undo: the update begins again');
+  // a signal does not reach the run of an undo that is complete
+  const endsUndo = {
+    command: `kubectl annotate sidecarset ${name} ${windlassAnnotation.command}=resume`,
+    effect: 'ends the undo: the update begins again',
+  };
   const patch = (updateStrategy: object, effect: string): HelpfulCommand => ({
     command: `kubectl patch sidecarset ${name} --type=merge -p '${JSON.stringify({ spec: { updateStrategy } })}'`,
     effect,

@@ -113,7 +113,7 @@ function lineOfEach(
   { kube, now, print, watch, pause, signal, end }: StatusOptions & { readonly end: (error: CommandFailed) => void },
 ) {
   let lastLine = '';
-  let wait: { latest: RolledOut } | undefined;
+  let wait: { latest: RolledOut; readonly over: AbortController } | undefined;
   const printed = new Set<string>();
   const report = async ({ latest }: NonNullable<typeof wait>) => {
     const { waitingFor } = latest.status ?? {};
@@ -130,15 +130,21 @@ function lineOfEach(
     if (line !== lastLine) await print(line, object);
     lastLine = line;
     const waitingFor = isObserved(object) && !isDone ? object.status?.waitingFor : undefined;
-    if (waitingFor === undefined) wait = undefined;
-    else if (wait && goesOn(wait.latest.status?.waitingFor, waitingFor)) wait.latest = object;
-    else {
-      const begun = { latest: object };
+    if (wait && waitingFor && goesOn(wait.latest.status?.waitingFor, waitingFor)) {
+      wait.latest = object;
+      return isDone;
+    }
+    wait?.over.abort();
+    wait = undefined;
+    if (waitingFor !== undefined) {
+      const begun = { latest: object, over: new AbortController() };
       wait = begun;
       if (!watch) await report(begun);
       else {
-        const lasting = pause(lastingMs, signal).then(() => (wait === begun ? report(begun) : undefined));
-        lasting.catch(() => {}); // the command has ended
+        const lasting = pause(lastingMs, AbortSignal.any([signal, begun.over.signal])).then(() =>
+          wait === begun ? report(begun) : undefined,
+        );
+        lasting.catch(() => {}); // the wait or the command has ended
       }
     }
     return isDone;

@@ -221,7 +221,7 @@ describe('kubectl kruise rollout status', () => {
     });
 
     it.each([
-      ['Undone', 'Change the template, or signal resume to roll it out after all'],
+      ['Undone', 'Change the template, or annotate windlass.io/command=resume to roll it out after all'],
       ['Aborted', 'Change the template, or signal resume or retry'],
       ['PausedByOperator', 'Signal resume, or abort'],
       ['Paused', 'Set updateStrategy.rollingUpdate.paused to false'],
