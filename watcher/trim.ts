@@ -195,9 +195,9 @@ function withContainers(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
     return { name, ...present({ image }), ...(markers.length > 0 && { env: markers }) };
   });
   const containerStatuses = status?.containerStatuses?.map(
-    ({ name, ready, restartCount, containerID, state, lastState }) => ({
+    ({ name, ready, restartCount, containerID, image, state, lastState }) => ({
       ...{ name, ready, restartCount, ...present({ containerID, state: state && trimState(state) }) },
-      ...troubledState({ ...present({ state, lastState }) }),
+      ...troubledState({ ...present({ image, state, lastState }) }),
     }),
   );
   return {

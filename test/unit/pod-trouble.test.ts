@@ -13,11 +13,15 @@ const backingOff = {
   waiting: { reason: 'ImagePullBackOff', message: `Back-off pulling image "${image}": ErrImagePull: ${notFound}` },
 };
 const crashing = {
+  image,
   state: { waiting: { reason: 'CrashLoopBackOff', message: 'back-off 40s restarting failed container=app' } },
   lastState: { terminated: { exitCode: 137, reason: 'OOMKilled', containerID: 'containerd://0' } },
 };
 
-type State = Pick<ContainerStatus, 'state' | 'lastState'>;
+const owner = { apiVersion: 'apps.kruise.io/v1beta1', kind: 'CloneSet', name: 'web', uid: 'u', controller: true };
+const marks = { 'kruise.io/sidecarset-injected-list': 'mesh' };
+
+type State = Pick<ContainerStatus, 'state' | 'lastState' | 'image'>;
 
 function status(name: string, given: State): ContainerStatus {
   return { name, ready: false, restartCount: 1, ...given };
@@ -45,6 +49,16 @@ describe('what is said of a pod that does not get ready', () => {
       `ErrImageNeverPull: ${image}: not present with pull policy of Never`,
     ],
     ['a container that crashes, with its exit code', crashing, 'CrashLoopBackOff: exit code 137 (OOMKilled)'],
+    [
+      'a container with another image that has not started yet: whose exit code it is',
+      { ...crashing, image: '10.88.0.1:5000/busybox:1.28' },
+      'CrashLoopBackOff: exit code 137 (OOMKilled) of 10.88.0.1:5000/busybox:1.28, which ran before',
+    ],
+    [
+      'an image that the runtime names by its ID only',
+      { ...crashing, image: `sha256:${'0'.repeat(64)}` },
+      'CrashLoopBackOff: exit code 137 (OOMKilled)',
+    ],
     ['one of which the last end is not known', { state: crashing.state }, 'CrashLoopBackOff'],
     [
       'a command that does not exist, in one line',
@@ -112,32 +126,24 @@ describe('what is said of a pod that does not get ready', () => {
     ['a crash', crashing],
   ])('the caches of watcher and daemon keep what is said of %s', (_, app) => {
     const text = podTrouble(podOf(app));
-    const reference = {
-      apiVersion: 'apps.kruise.io/v1beta1',
-      kind: 'CloneSet',
-      name: 'web',
-      uid: 'u',
-      controller: true,
-    };
-    const marks = { 'kruise.io/sidecarset-injected-list': 'mesh' };
     const env = [{ name: 'KRUISE_CONTAINER_PRIORITY', value: '1' }];
-    const ofFleet = podOf(app, { metadata: { ownerReferences: [reference] } });
+    const ofFleet = podOf(app, { metadata: { ownerReferences: [owner] } });
     const ofSidecarSet = podOf(app, { metadata: { annotations: marks } });
     const ofLaunch = podOf(app, { spec: { containers: [{ name: 'app', image, env }, { name: 'log' }] } });
     for (const pod of [ofFleet, ofSidecarSet, ofLaunch]) expect(podTrouble(trimPod(pod))).toBe(text);
     expect(podTrouble(trimForDaemon(ofFleet, { DaemonWatchingPod: true }))).toBe(text);
   });
 
+  it('the cache of the watcher keeps which image a container crashed with', () => {
+    const pod = podOf({ ...crashing, image: 'busybox:1.28' }, { metadata: { annotations: marks } });
+    expect(podTrouble(trimPod(pod))).toMatch(/ of busybox:1\.28, which ran before$/);
+    const ofFleet = podOf({ ...crashing, image: 'busybox:1.28' }, { metadata: { ownerReferences: [owner] } });
+    expect(podTrouble(trimPod(ofFleet))).toBe(podTrouble(pod));
+  });
+
   it('the caches keep only the init containers that hold a pod back', () => {
-    const reference = {
-      apiVersion: 'apps.kruise.io/v1beta1',
-      kind: 'CloneSet',
-      name: 'web',
-      uid: 'u',
-      controller: true,
-    };
     const inits = { done: { state: { terminated: { exitCode: 0, reason: 'Completed' } } }, setup: { state: pulling } };
-    const pod = podOf({}, { inits, metadata: { ownerReferences: [reference] } });
+    const pod = podOf({}, { inits, metadata: { ownerReferences: [owner] } });
     expect(trimPod(pod).status?.initContainerStatuses).toEqual([
       { name: 'setup', ready: false, restartCount: 1, state: pulling },
     ]);

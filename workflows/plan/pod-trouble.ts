@@ -3,6 +3,7 @@
  * pod or a container, `web-1: app: ErrImagePull: … "busybox:1.99": not found`. What goes well by itself is not said.
  */
 import { barrierName } from '../../api/container-launch-priority.ts';
+import { parseImageReference, sameImage } from '../../api/core/image-reference.ts';
 import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
 import { shortened } from './text-size.ts';
 
@@ -49,7 +50,10 @@ export function joinedDetails(...details: readonly (string | undefined)[]): stri
   return details.filter(Boolean).join('; ');
 }
 
-function troubleOf({ metadata, spec }: Pod, { name, state, lastState }: ContainerStatus): string | undefined {
+function troubleOf(
+  { metadata, spec }: Pod,
+  { name, image: ran, state, lastState }: ContainerStatus,
+): string | undefined {
   if (state?.terminated) {
     // Where the kubelet restarts it, it has ended for a moment only.
     const isFinal = (spec.restartPolicy ?? 'Always') !== 'Always' && state.terminated.exitCode !== 0;
@@ -59,18 +63,29 @@ function troubleOf({ metadata, spec }: Pod, { name, state, lastState }: Containe
   if (!isTrouble(reason)) return undefined;
   // A container whose turn has not come: what it waits for has a reason of its own.
   if (reason === 'CreateContainerConfigError' && message.includes(barrierName(metadata.name))) return undefined;
+  const { image = '' } = spec.containers.concat(spec.initContainers ?? []).find((one) => one.name === name) ?? {};
   if (reason === 'CrashLoopBackOff') {
     const ended = lastState?.terminated;
-    return ended?.exitCode === undefined ? reason : `${reason}: ${exitText({ ...ended, exitCode: ended.exitCode })}`;
+    if (ended?.exitCode === undefined) return reason;
+    const how = `${reason}: ${exitText({ ...ended, exitCode: ended.exitCode })}`;
+    return isAnother(ran, image) ? `${how} of ${inLine(ran, mostTroubleBytes / 4)}, which ran before` : how;
   }
   if (!imageReasons.includes(reason)) return said(reason, message);
 
   // Between two attempts the kubelet repeats why the last one failed: said alike, both are one text.
   const lastError = reason === 'ImagePullBackOff' ? message.indexOf(lastPullError) : -1;
   const why = lastError < 0 ? message : message.slice(lastError + lastPullError.length);
-  const { image = '' } = spec.containers.concat(spec.initContainers ?? []).find((one) => one.name === name) ?? {};
   const hasImage = image === '' || why.slice(0, mostTroubleBytes / 2).includes(image);
   return said(lastError < 0 ? reason : 'ErrImagePull', hasImage ? why : [image, why].filter(Boolean).join(': '));
+}
+
+/**
+ * Whether the container that ended had another image than the one that is to start now. The kubelet delays the start after
+ * an update of the image, and calls that CrashLoopBackOff, too.
+ */
+function isAnother(ran: string | undefined, image: string): ran is string {
+  const isNamed = ran !== undefined && !ran.startsWith('sha256:') && parseImageReference(ran) !== undefined;
+  return isNamed && image !== '' && !sameImage(ran, image);
 }
 
 const lastPullError = 'ErrImagePull: ';
@@ -100,11 +115,10 @@ function inLine(text: string, mostBytes: number): string {
   return shortened(text.slice(0, longestMessage).replace(/\s+/g, ' ').trim(), mostBytes);
 }
 
+type State = Pick<ContainerStatus, 'state' | 'lastState' | 'image'>;
+
 /** What a cache keeps of the state of a container for these texts; nothing of one that runs, or starts as it should. */
-export function troubledState({
-  state,
-  lastState,
-}: Pick<ContainerStatus, 'state' | 'lastState'>): Pick<ContainerStatus, 'state' | 'lastState'> {
+export function troubledState({ state, lastState, image }: State): State {
   if (state?.terminated) {
     const { exitCode, reason } = state.terminated;
     return exitCode === 0 ? {} : { state: { terminated: { exitCode, ...(reason !== undefined && { reason }) } } };
@@ -116,6 +130,7 @@ export function troubledState({
     state: { waiting: { reason, ...(message !== undefined && { message: message.slice(0, longestMessage) }) } },
     ...(exitCode !== undefined && {
       lastState: { terminated: { exitCode, ...(how !== undefined && { reason: how }) } },
+      ...(image !== undefined && { image }),
     }),
   };
 }
