@@ -153,7 +153,7 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
           ...(engine ? { engine, engineMissing: '' } : { engineMissing: found.missing }),
         };
         const explained = withFirst(await explainer.explain({ ...object, namespace }, means), engine);
-        const note = await watcherNote(kube, now());
+        const note = await watcherNote(kube, { now, pause });
         const explanation = note === undefined ? explained : { ...explained, notes: [note, ...explained.notes] };
         out(formatAnswer(flags.output, { document: explanation, text: explanationText(explanation, now()) }));
         const { operation } = explanation;

@@ -22,9 +22,10 @@ export function smallCluster(
     /** API versions of our kinds that it does not serve. */
     readonly unserved?: readonly string[];
   } = {},
-): Cluster & { readonly calls: readonly string[] } {
+): Cluster & { readonly calls: readonly string[]; readonly put: (object: KubeObject) => void } {
   const cluster = new MemoryCluster();
-  for (const object of objects) cluster.put(resourceOf(object), object);
+  const put = (object: KubeObject) => void cluster.put(resourceOf(object), object);
+  for (const object of objects) put(object);
   cluster.store.admit = (object) => {
     const refusal = refuse(object);
     if (refusal) throw refusal;
@@ -35,7 +36,7 @@ export function smallCluster(
     }
     if (!isDryRun && verb !== 'get' && verb !== 'list') throw new Error('a real write');
   });
-  return { kube, namespace, calls: cluster.calls };
+  return { kube, namespace, calls: cluster.calls, put };
 }
 
 function resourceOf({ apiVersion, kind, metadata }: KubeObject): Resource {

@@ -97,18 +97,29 @@ describe('kubectl kruise explain while no watcher leads', () => {
     },
     spec: { holderIdentity: 'a', renewTime: new Date(Date.parse(now) - secondsAgo * 1_000).toISOString() },
   });
-  const explained = async (secondsAgo: number) => {
+  const explained = async (secondsAgo: number, { renews = false } = {}) => {
     const request = aRecreateRequest();
     const { namespace = '', name } = request.metadata;
     const cluster = smallCluster([request, lease(secondsAgo)]);
-    return (await kubectlKruise(['explain', `crr/${name}`, '-n', namespace], { cluster })).out;
+    const pause = async () => {
+      if (renews) cluster.put(lease(secondsAgo - 3));
+    };
+    return (await kubectlKruise(['explain', `crr/${name}`, '-n', namespace], { cluster, pause })).out;
   };
 
-  it('says since when', async () => {
-    expect(await explained(70)).toContain(
+  it('says since when, once another could have taken over', async () => {
+    expect(await explained(16)).toContain(
       'no watcher leads: Lease kruise-system/windlass-watcher was last renewed at 20',
     );
-    expect(await explained(10)).not.toContain('no watcher leads');
+    expect(await explained(14)).not.toContain('no watcher leads');
+  });
+
+  it.each([
+    ['slow', -300],
+    ['fast', 300],
+  ])('is not misled by a clock that is %s', async (_, secondsAgo) => {
+    expect(await explained(secondsAgo, { renews: true })).not.toContain('no watcher leads');
+    expect(await explained(secondsAgo)).toContain('no watcher leads');
   });
 });
 
