@@ -64,11 +64,12 @@ export function commandEvent(
   by: string,
   { refused, target, note, isWarning = false }: CommandAnswer = {},
 ): EventText {
-  if (refused !== undefined) return warning('CommandRefused', `Command ${name} by ${by} has no effect: ${refused}`);
+  if (refused !== undefined)
+    return warning('CommandRefused', inLine(`Command ${name} by ${by} has no effect: ${refused}`));
   const reason = isCommandName(name, rollOutCommandNames) ? commandReasons[name] : name;
   const about = target === undefined ? '' : ` ${name === 'undo' ? 'to revision ' : ''}${target}`;
   const message = `${reason}${about} by ${by}${note === undefined ? '' : `; ${note}`}`;
-  return isWarning ? warning(reason, message) : normal(reason, message);
+  return isWarning ? warning(reason, inLine(message)) : normal(reason, inLine(message));
 }
 
 /** Why a command is refused whose name no command has, or none that this operation obeys. */
@@ -115,11 +116,16 @@ export function parseCommandPayload(payload: unknown): CommandPayload {
   if (typeof payload !== 'object' || payload === null) return {};
   const { by, target, id, request } = payload as Readonly<Record<keyof CommandPayload, unknown>>;
   return {
-    ...(typeof by === 'string' && by !== '' ? { by: by.slice(0, 253) } : {}),
+    ...(typeof by === 'string' && by !== '' ? { by: inLine(by.slice(0, 253)) || 'an operator' } : {}),
     ...(typeof target === 'string' && target !== '' ? { target: target.slice(0, longestTarget) } : {}),
     ...(typeof id === 'string' && id !== '' ? { id: id.slice(0, 253) } : {}),
     ...(typeof request === 'string' && request !== '' ? { request: request.slice(0, 253) } : {}),
   };
+}
+
+/** As it can be read in a message: line breaks and other control characters become a space. */
+export function inLine(text: string): string {
+  return text.replace(/[\s\p{Cc}]+/gu, ' ').trim();
 }
 
 const commandInputKeys: readonly string[] = ['by', 'target', 'id', 'request'] satisfies (keyof CommandPayload)[];

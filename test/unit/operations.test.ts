@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { parseRestartChanged, restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import type { OwnerReference } from '../../api/core/meta.ts';
 import {
+  commandEvent,
   commandNames,
   isCommandName,
   parseCommandPayload,
@@ -31,6 +32,20 @@ describe('parseCommandPayload', () => {
 
   it('cuts names that no object could have', () => {
     expect(parseCommandPayload({ by: 'x'.repeat(999) }).by).toHaveLength(253);
+  });
+
+  it('reads names in one line, as they stand in messages', () => {
+    expect(parseCommandPayload({ by: 'ann\n\u001b[31m  of\tteam a ' }).by).toBe('ann [31m of team a');
+    expect(parseCommandPayload({ by: '\n' }).by).toBe('an operator');
+  });
+});
+
+describe('commandEvent', () => {
+  it('is one line, whatever was sent', () => {
+    expect(commandEvent('no\nsuch', 'ann', { refused: 'web\r\n is none of its pods' }).message).toBe(
+      'Command no such by ann has no effect: web is none of its pods',
+    );
+    expect(commandEvent('skip', 'ann', { target: 'web\n' }).message).toBe('Skipped web by ann');
   });
 });
 
