@@ -48,6 +48,7 @@ export function localCommands(name: string): Command {
         print(await upExternal(name, externalOptions(options), createProgress()));
         return;
       }
+      refuseExternalOptions(options);
       const { nodes, playedNodes, windlass, nodeMonitorGrace, featureGates } = options;
       print(
         await up({
@@ -145,6 +146,15 @@ interface UpFlags {
   readonly webhookHost?: string;
   readonly criSocket?: string;
   readonly node?: string;
+}
+
+/** Who gives them means the cluster of KUBECONFIG. */
+function refuseExternalOptions({ webhookHost, criSocket, node }: UpFlags): void {
+  const given = Object.entries({ '--webhook-host': webhookHost, '--cri-socket': criSocket, '--node': node });
+  const names = given.flatMap(([name, value]) => (value === undefined ? [] : [name]));
+  if (names.length === 0) return;
+  const hint = names.includes('--node') ? '; for more nodes of the local cluster give --nodes <count>' : '';
+  throw new Error(`${names.join(', ')}: only with --external${hint}`);
 }
 
 function externalOptions({ webhookHost, criSocket, node, featureGates }: UpFlags): ExternalOptions {

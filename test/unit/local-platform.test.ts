@@ -8,6 +8,7 @@ import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { checkedFeatureGates, instanceFeatureGates, noteFeatureGates } from '../../deploy/local/feature-gates.ts';
 import { type LayerEntry, tarFile } from '../../deploy/local/images.ts';
 import { type Instance, instanceName } from '../../deploy/local/instance.ts';
+import { localCommands } from '../../deploy/local/local-commands.ts';
 import { withLock } from '../../deploy/local/lock.ts';
 import { reachByUrl, registrationReplacements } from '../../deploy/local/manifests.ts';
 import { loggedParts } from '../../deploy/local/parts.ts';
@@ -298,6 +299,18 @@ describe('loggedParts', () => {
       'No part "wacher" in instance "here": there are watcher, worker',
     );
     rmSync(folder, { recursive: true });
+  });
+});
+
+describe('npm run up', () => {
+  it('refuses what is only for an external cluster, and says what was probably meant', async () => {
+    const up = (...args: readonly string[]) => localCommands('refused').parseAsync(['up', ...args], { from: 'user' });
+    await expect(up('--node', '3')).rejects.toThrow(
+      '--node: only with --external; for more nodes of the local cluster give --nodes <count>',
+    );
+    await expect(up('--webhook-host', 'here', '--cri-socket', 'x.sock')).rejects.toThrow(
+      /^--webhook-host, --cri-socket: only with --external$/,
+    );
   });
 });
 
