@@ -3,6 +3,7 @@ import type { PodOfFleet } from '../activities/fleet/orders.ts';
 import type { PermitHolder } from '../activities/fleet/permit-holder.ts';
 import type { SwapHolder } from '../activities/fleet/swaps.ts';
 import type { KubeObject, Resource } from '../api/core/meta.ts';
+import type { EngineTrouble } from '../api/engine/engine-trouble.ts';
 import type { Cache, IndexFunction } from '../kube/cache.ts';
 import type { KubeWriter } from '../kube/fence.ts';
 import type { KeyedQueue, PassResult } from '../kube/keyed-queue.ts';
@@ -24,6 +25,8 @@ export interface ControllerContext {
   /** The wall clock. */
   readonly now: () => number;
   readonly commandEvents: CommandEvents;
+  /** That the daemon of this node, for which something waits, does not answer; undefined when it does, as far as is known. */
+  readonly daemonTrouble: (node: string) => EngineTrouble | undefined;
   readonly isLeading: () => boolean;
   /**
    * The cache of a resource: one reflector and one cache for all controllers, trimmed by `trim.ts`. Must be requested

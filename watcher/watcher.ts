@@ -451,6 +451,7 @@ export class Watcher {
     const controller = controllerOf({
       kube: fenced(kube, () => begun.term),
       starter: this.#starter,
+      daemonTrouble: (name) => this.#heartbeats.trouble({ node: { name } }),
       config,
       log,
       metrics,

@@ -9,6 +9,7 @@ export const markerWaits = {
   TooManyProbes: 'Have fewer markers select the pod, or take probes out of them: a pod has at most 64',
   NodeListFull:
     'Make commands and headers shorter, or probe fewer pods: the probes of a node are limited in size, and its namespaces share the limit',
+  EngineNoDaemon: 'Bring the daemons of the nodes back; the pods without results are then probed automatically',
 } as const;
 export type MarkerWaitReason = keyof typeof markerWaits;
 
@@ -18,12 +19,13 @@ export function markerWait(
   blockedBy: readonly string[],
   now: string,
   before: WaitingFor | undefined,
+  unblock: string = markerWaits[reason],
 ): WaitingFor {
   return {
     reason,
     blockedBy: blockedBy.slice(0, blockedByLimit),
     blockedCount: blockedBy.length,
     since: before?.reason === reason ? before.since : now,
-    unblock: markerWaits[reason],
+    unblock,
   };
 }

@@ -38,8 +38,11 @@ export const podProbeMarkerExplainer: Explainer = {
 function commandsFor({ reason, blockedBy }: ExplainedWait, namespace: string): readonly HelpfulCommand[] {
   const name = blockedBy[0]?.split('/').at(-1);
   if (name === undefined) return [];
-  return reason === ('NodeNotReady' satisfies MarkerWaitReason)
-    ? [{ command: `kubectl describe node ${name}`, effect: `shows why ${name} is not ready` }]
+  const isAboutNode: boolean = (['NodeNotReady', 'EngineNoDaemon'] satisfies MarkerWaitReason[]).some(
+    (known) => known === reason,
+  );
+  return isAboutNode
+    ? [{ command: `kubectl describe node ${name}`, effect: `shows whether ${name} is ready` }]
     : [
         {
           command: `kubectl -n ${namespace} describe pod ${name}`,

@@ -32,6 +32,8 @@ export interface ControllerContextOptions {
   readonly isLeading?: () => boolean;
   /** Absent: no operation is ever started. */
   readonly starter?: Partial<ControllerContext['starter']>;
+  /** Absent: all daemons answer. */
+  readonly daemonTrouble?: ControllerContext['daemonTrouble'];
   /** Called before each call takes effect, which waits for it; the call fails with what it throws. */
   readonly meet?: (call: SeenCall) => void | Promise<void>;
 }
@@ -45,6 +47,7 @@ export async function runController(
     temporal = { address: '127.0.0.1:7233', namespace: 'default' },
     now = () => Date.parse('2026-01-01T00:01:00Z'),
     starter = {},
+    daemonTrouble = () => undefined,
     isLeading = () => true,
     meet,
   }: ControllerContextOptions = {},
@@ -91,6 +94,7 @@ export async function runController(
     metrics,
     now,
     commandEvents: new EventBudget(now),
+    daemonTrouble,
     isLeading,
     cache<T extends KubeObject>(resource: Resource, indexes: Readonly<Record<string, IndexFunction<T>>> = {}) {
       const cache = cacheOf(resource) as unknown as WritableCache<T>;

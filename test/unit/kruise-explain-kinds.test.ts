@@ -152,6 +152,10 @@ describe('kubectl kruise explain podprobemarker', () => {
     expect(away.out).toContain('  NodeNotReady, since');
     expect(away.out).toContain('kubectl describe node node-7');
     expect(away.out).not.toContain('Operation');
+    const silent = await explained('podprobemarker/game', [
+      marker(waitFor('EngineNoDaemon', ['node/node-7'], markerWaits.EngineNoDaemon)),
+    ]);
+    expect(silent.out).toContain('kubectl describe node node-7');
     const port = await explained('podprobemarker/game', [
       marker(waitFor('PortNotFound', ['pod/room-1'], markerWaits.PortNotFound)),
     ]);

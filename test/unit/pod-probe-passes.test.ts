@@ -2,7 +2,9 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Node } from '../../api/core/node.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
+import { engineNoDaemon } from '../../api/engine/engine-trouble.ts';
 import { type ContainerProbeState, type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe/types.ts';
+import { markerWaits } from '../../api/pod-probe-marker/texts.ts';
 import { nodePodProbeFinalizer, type PodProbeMarker, podProbeMarker } from '../../api/pod-probe-marker/types.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { podProbes } from '../../watcher/kinds/pod-probe-marker/controller.ts';
@@ -117,6 +119,33 @@ describe('the list of a node', () => {
     cluster.put(kubeResource.nodes, node());
     await waitFor('the pod in the list', () => probesOf().length === 1);
     await waitFor('the wait to end', () => mark()?.status?.waitingFor === undefined);
+  });
+
+  it('says that a pod without a result waits for a daemon that does not answer', async () => {
+    const pods = [probedPod('web-1'), probedPod('web-2', { spec: { nodeName: 'node-2' } })];
+    const silent = new Set(['node-1', 'node-2']);
+    const asked = new Set<string>();
+    const daemonTrouble = (name: string) => {
+      asked.add(name);
+      return silent.has(name) ? engineNoDaemon(name, '2026-01-01T00:00:30Z') : undefined;
+    };
+    const { controller, list, mark, report } = await run({ pods, nodes: [node(), node('node-2')] }, { daemonTrouble });
+    await waitFor('both nodes to be named', () => mark()?.status?.waitingFor?.blockedCount === 2);
+    expect(mark()?.status?.waitingFor).toMatchObject({
+      reason: 'EngineNoDaemon',
+      blockedBy: ['node/node-1', 'node/node-2'],
+      unblock: markerWaits.EngineNoDaemon,
+    });
+    await waitFor('the list', () => list());
+    report('uid-web-1', state('Succeeded'));
+    controller.wantAll();
+    await waitFor('the node without a result alone', () => mark()?.status?.waitingFor?.blockedCount === 1);
+    expect(mark()?.status?.waitingFor?.unblock).toContain('the daemon of node "node-2" back (DaemonSet kruise-daemon');
+    silent.clear();
+    asked.clear();
+    controller.wantAll();
+    await waitFor('the wait to end', () => mark()?.status?.waitingFor === undefined);
+    expect([...asked]).toEqual(['node-2']);
   });
 
   it('NPP-10, NPP-11: loses pods that end, go, or are replaced under their name', async () => {

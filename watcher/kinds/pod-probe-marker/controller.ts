@@ -20,7 +20,7 @@ import { keyOf, type MarkerPassDependencies, markerNamed, passOverMarker, passOv
 
 /** Ensures that the selected pods are probed, and writes the results to them. */
 export function podProbes(context: ControllerContext): Controller {
-  const { config, kube, log, now, isLeading, cache, queue } = context;
+  const { config, kube, log, now, isLeading, cache, queue, daemonTrouble } = context;
   const markers = cache<PodProbeMarker>(podProbeMarker, markerIndexes);
   if (!config.featureGates.PodProbeMarkerGate) return finalizersOnly(context, markers);
   const nodeProbes = cache<NodePodProbe>(nodePodProbe, nodeProbeIndexes);
@@ -30,7 +30,7 @@ export function podProbes(context: ControllerContext): Controller {
   const podPasses = queue('probe-results', (podUid) => passOverPod(podUid, world));
   const markerPasses = queue('pod-probe-markers', (key) => passOverMarker(key, world));
   const world: MarkerPassDependencies = {
-    ...{ pods, nodes, markers, nodeProbes, kube, log, now },
+    ...{ pods, nodes, markers, nodeProbes, kube, log, now, daemonTrouble },
     serverless: config.featureGates.EnablePodProbeMarkerOnServerless,
     memory: new NodeProbeMemory(),
     spreads: new Map(),

@@ -3,6 +3,7 @@ import { timestamp } from '../../../api/base/time.ts';
 import { isVirtual } from '../../../api/core/node.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
+import { type NodePodProbe, parseProbeKey } from '../../../api/node-pod-probe/types.ts';
 import { markerWait } from '../../../api/pod-probe-marker/texts.ts';
 import {
   isHeld,
@@ -15,6 +16,7 @@ import type { Cache } from '../../../kube/cache.ts';
 import type { PassResult } from '../../../kube/keyed-queue.ts';
 import { unlessMovedOn } from '../../../kube/moved-on.ts';
 import { mayBeProbed } from '../../../workflows/plan/probes/pod-probes.ts';
+import type { ControllerContext } from '../../controller.ts';
 import type { NodeProbeMemory } from '../node-pod-probe/memory.ts';
 import { type ProbePassDependencies, passOverNode } from '../node-pod-probe/pass.ts';
 import { addFinalizer, removeFinalizer } from './finalizer.ts';
@@ -26,7 +28,7 @@ interface Spread {
 }
 
 /** Markers are identified by `namespace/name`. */
-export interface MarkerPassDependencies extends ProbePassDependencies {
+export interface MarkerPassDependencies extends ProbePassDependencies, Pick<ControllerContext, 'daemonTrouble'> {
   readonly spreads: Map<string, Spread>;
   /** By marker: nodes that need one more pass before the finalizer of a deleted marker is removed. */
   readonly releases: Map<string, Set<string>>;
@@ -122,12 +124,15 @@ async function writeStatus(
   await unlessMovedOn(world.kube.patch(podProbeMarker, { namespace, name }, 'merge', body, options));
 }
 
-/** In this order: nodes without a list, ports that containers lack, probes for which a list has no room. */
+/**
+ * In this order: nodes without a list, ports that containers lack, probes for which a list has no room, pods without a
+ * result whose daemon does not answer.
+ */
 function waitOf(
   marker: PodProbeMarker,
   matched: readonly Pod[],
   isSpread: boolean,
-  { memory, nodeProbes, nodes, now }: MarkerPassDependencies,
+  { memory, nodeProbes, nodes, now, daemonTrouble }: MarkerPassDependencies,
 ): WaitingFor | undefined {
   const before = marker.status?.waitingFor;
   const at = timestamp(now());
@@ -148,9 +153,40 @@ function waitOf(
   if (lost.length > 0) return markerWait('PortNotFound', podsOf(lost), at, before);
   const leftOut = [...memory.leftOut.values()].flat().filter(ofMarker);
   const reason = leftOut.find((one) => one.reason === 'TooManyProbes')?.reason ?? leftOut[0]?.reason;
-  if (reason === undefined) return undefined;
-  const inTheWay = leftOut.filter((one) => one.reason === reason);
-  return markerWait(reason, podsOf(inTheWay), at, before);
+  if (reason !== undefined) {
+    const inTheWay = leftOut.filter((one) => one.reason === reason);
+    return markerWait(reason, podsOf(inTheWay), at, before);
+  }
+  const unanswered = nodesWithoutResults(marker, matched, nodeProbes);
+  const troubles = unanswered.flatMap((node) => daemonTrouble(node) ?? []);
+  if (troubles.length === 0) return undefined;
+  const blockedBy = named(
+    'node',
+    troubles.flatMap((trouble) => trouble.blockedBy).map((node) => node.replace(/^node\//, '')),
+  );
+  return markerWait('EngineNoDaemon', blockedBy, at, before, troubles.length === 1 ? troubles[0]?.unblock : undefined);
+}
+
+/** The nodes on which a probe of the marker has no result yet. */
+function nodesWithoutResults(
+  marker: PodProbeMarker,
+  matched: readonly Pod[],
+  nodeProbes: Pick<Cache<NodePodProbe>, 'byName'>,
+): readonly string[] {
+  const { name, namespace } = marker.metadata;
+  return [...new Set(matched.map(({ spec }) => spec.nodeName ?? ''))].filter((node) => {
+    const { spec, status } = nodeProbes.byName('', node) ?? {};
+    const results = new Map(status?.podProbeStatuses?.map(({ uid, probeStates = [] }) => [uid, probeStates]));
+    return spec?.podProbes?.some(
+      ({ uid, namespace: of, probes = [] }) =>
+        of === namespace &&
+        probes.some(
+          (probe) =>
+            parseProbeKey(probe.name)?.marker === name &&
+            !results.get(uid)?.some((result) => result.name === probe.name && result.state !== ''),
+        ),
+    );
+  });
 }
 
 /**
