@@ -12,8 +12,8 @@ import type { ControllerRevision } from '../api/fleet/revision.ts';
 import { ordersOf, type RollOutOrders } from '../api/fleet/roll-out-orders.ts';
 import { type NodeImage, nodeImages } from '../api/node-image/types.ts';
 import type { KubeClient } from '../kube/client.ts';
-import type { CloneSetInput } from '../workflows/plan/cloneset/input.ts';
-import { fleetInput, type VolumeClaim } from '../workflows/plan/fleet/input.ts';
+import type { CloneSetInput } from '../plan/cloneset/input.ts';
+import { fleetInput, type VolumeClaim } from '../plan/fleet/input.ts';
 import { attempt } from './failure.ts';
 import { listAll, readingInto } from './reads.ts';
 

@@ -7,7 +7,7 @@ import { type CloneSet, cloneSets, cloneSetsV1alpha1, cloneSetVersion } from '..
 import { cloneSetWarnings, validateCloneSet, validateCloneSetUpdate } from '../api/cloneset/validate.ts';
 import { apiVersionOf } from '../api/core/meta.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
-import { previewSet } from '../workflows/plan/cloneset/preview.ts';
+import { previewSet } from '../plan/cloneset/preview.ts';
 import { applyPatch, mergePatch } from './apply.ts';
 import { lookAround } from './cloneset-look.ts';
 import type { Cluster } from './cluster.ts';

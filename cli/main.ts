@@ -2,8 +2,8 @@
 import { text } from 'node:stream/consumers';
 import { setTimeout } from 'node:timers/promises';
 import packageJson from '../package.json' with { type: 'json' };
-import { parseConfig } from '../workers/config.ts';
-import { temporalClient } from '../workers/temporal-client.ts';
+import { parseConfig } from '../process/config.ts';
+import { temporalClient } from '../process/temporal-client.ts';
 import { connectCluster } from './cluster.ts';
 import { findEngine } from './find-engine.ts';
 import { forwardPort } from './port-forward.ts';

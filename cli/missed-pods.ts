@@ -10,8 +10,8 @@ import { pinnedNamespaces } from '../api/sidecar-set/injection/choose.ts';
 import { typedSpecAsStored } from '../api/sidecar-set/read.ts';
 import { type SidecarSet, sidecarSets, sidecarSetsV1alpha1 } from '../api/sidecar-set/types.ts';
 import type { KubeClient } from '../kube/client.ts';
-import { canariesOf, isOutOfReach, type MissedReason, missedReason } from '../workflows/plan/sidecar-set/missing.ts';
-import { isManaged } from '../workflows/plan/sidecar-set/pods.ts';
+import { canariesOf, isOutOfReach, type MissedReason, missedReason } from '../plan/sidecar-set/missing.ts';
+import { isManaged } from '../plan/sidecar-set/pods.ts';
 import { readServed } from './explain/read.ts';
 import { attempt } from './failure.ts';
 

@@ -1,8 +1,8 @@
 import { entryOf, isJsonObject, type Json, type JsonObject } from '../api/base/json.ts';
 import { diffJson, formatPath } from '../api/base/json-diff.ts';
 import { type CloneSet, cloneSetDefault } from '../api/cloneset/types.ts';
-import type { KeptReason, PodPreview, SetPreview } from '../workflows/plan/cloneset/preview.ts';
-import { describeCause } from '../workflows/plan/fleet/waits.ts';
+import type { KeptReason, PodPreview, SetPreview } from '../plan/cloneset/preview.ts';
+import { describeCause } from '../plan/fleet/waits.ts';
 
 /** A field that would change. */
 export interface FieldChange {

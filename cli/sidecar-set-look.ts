@@ -12,8 +12,8 @@ import { sidecarSetLabel } from '../api/sidecar-set/marks.ts';
 import { sidecarRevisions } from '../api/sidecar-set/revision.ts';
 import type { SidecarSet } from '../api/sidecar-set/types.ts';
 import type { KubeClient } from '../kube/client.ts';
-import type { SidecarSetInput } from '../workflows/plan/sidecar-set/input.ts';
-import { isManaged } from '../workflows/plan/sidecar-set/pods.ts';
+import type { SidecarSetInput } from '../plan/sidecar-set/input.ts';
+import { isManaged } from '../plan/sidecar-set/pods.ts';
 import { listAll, readingInto } from './reads.ts';
 
 /** The input of the planner for a SidecarSet, live or as it would be after apply; and notes on what may not be read. */

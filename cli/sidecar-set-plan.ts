@@ -13,12 +13,12 @@ import {
   sidecarSetVersion,
 } from '../api/sidecar-set/types.ts';
 import { validateSidecarSet } from '../api/sidecar-set/validate.ts';
-import type { ClassifiedPod } from '../workflows/plan/sidecar-set/classify.ts';
-import { planSidecarSet } from '../workflows/plan/sidecar-set/planner.ts';
-import { nameOf } from '../workflows/plan/sidecar-set/scene.ts';
-import { decisionOf } from '../workflows/plan/sidecar-set/update.ts';
-import type { SidecarSetSituation } from '../workflows/plan/sidecar-set/waits.ts';
-import { sidecarWrite } from '../workflows/plan/sidecar-set/write.ts';
+import type { ClassifiedPod } from '../plan/sidecar-set/classify.ts';
+import { planSidecarSet } from '../plan/sidecar-set/planner.ts';
+import { nameOf } from '../plan/sidecar-set/scene.ts';
+import { decisionOf } from '../plan/sidecar-set/update.ts';
+import type { SidecarSetSituation } from '../plan/sidecar-set/waits.ts';
+import { sidecarWrite } from '../plan/sidecar-set/write.ts';
 import { applyPatch, mergePatch } from './apply.ts';
 import type { PlanOptions } from './cloneset-plan.ts';
 import { attempt, CommandFailed } from './failure.ts';

@@ -5,8 +5,8 @@
 import type { FeatureGates } from '../api/feature-gates.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { KeyedQueue } from '../kube/keyed-queue.ts';
-import type { Logger } from '../workers/log.ts';
-import type { Metrics } from '../workers/metrics.ts';
+import type { Logger } from '../process/log.ts';
+import type { Metrics } from '../process/metrics.ts';
 import { systemClock } from './clock.ts';
 import { ContainerMetaReporter, reportBackOffMs, reportWorkers } from './container-meta/reporter.ts';
 import type { RuntimeDetector } from './cri/detection.ts';

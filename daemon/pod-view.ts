@@ -8,7 +8,7 @@ import { isReportedOn } from '../api/in-place/containers-meta.ts';
 import { envReferences } from '../api/in-place/env-hash.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { isGone } from '../kube/failures.ts';
-import { troubledState } from '../workflows/plan/pod-trouble.ts';
+import { troubledState } from '../plan/pod-trouble.ts';
 import { isHeldByUpdate } from './in-place-gate/opening.ts';
 
 /** The part of a watch cache that is needed here. */

@@ -1,4 +1,4 @@
-import type { Check } from '../workers/health.ts';
+import type { Check } from '../process/health.ts';
 import type { RuntimeDetector } from './cri/detection.ts';
 import type { NodeWorker } from './node-worker.ts';
 import type { NodeWatches } from './watches.ts';

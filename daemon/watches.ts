@@ -8,8 +8,8 @@ import { type NodePodProbe, nodePodProbe } from '../api/node-pod-probe/types.ts'
 import { type Cache, createCache } from '../kube/cache.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { Reflector, type ReflectorOptions } from '../kube/reflector.ts';
-import type { Logger } from '../workers/log.ts';
-import type { Metrics } from '../workers/metrics.ts';
+import type { Logger } from '../process/log.ts';
+import type { Metrics } from '../process/metrics.ts';
 import { trimPod } from './pod-view.ts';
 
 export interface NodeWatchMeans {

@@ -12,7 +12,7 @@ import { kubeResource } from '../api/core/well-known.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { toFailure } from '../kube/failures.ts';
 import { unlessGone } from '../kube/moved-on.ts';
-import type { Logger } from '../workers/log.ts';
+import type { Logger } from '../process/log.ts';
 import { systemClock } from './clock.ts';
 import type { RuntimeDetector } from './cri/detection.ts';
 import { currentAttempt } from './current-attempt.ts';

@@ -8,9 +8,9 @@ import type { Cache, IndexFunction } from '../kube/cache.ts';
 import type { KubeWriter } from '../kube/fence.ts';
 import type { KeyedQueue, PassResult } from '../kube/keyed-queue.ts';
 import type { Term } from '../kube/leader.ts';
-import type { Config } from '../workers/config.ts';
-import type { Logger } from '../workers/log.ts';
-import type { Metrics, OperationState } from '../workers/metrics.ts';
+import type { Config } from '../process/config.ts';
+import type { Logger } from '../process/log.ts';
+import type { Metrics, OperationState } from '../process/metrics.ts';
 import type { CommandEvents } from './operator-commands.ts';
 import type { Starter } from './starter.ts';
 

@@ -9,7 +9,7 @@ import {
   type Service,
   serviceOfSlice,
   servicesShowing,
-} from '../workflows/plan/drain.ts';
+} from '../plan/drain.ts';
 import type { ControllerContext } from './controller.ts';
 
 const byPod = 'podUid';

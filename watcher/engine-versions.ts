@@ -6,8 +6,8 @@
  * watcher.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Logger } from '../workers/log.ts';
-import type { Metrics } from '../workers/metrics.ts';
+import type { Logger } from '../process/log.ts';
+import type { Metrics } from '../process/metrics.ts';
 
 /** The worker deployment in Temporal. */
 export type Deployment =

@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { timestamp } from '../api/base/time.ts';
 import { type EngineTrouble, engineNoDaemon, engineNoFleetWorker } from '../api/engine/engine-trouble.ts';
 import { queues } from '../api/engine/operations.ts';
-import type { Logger } from '../workers/log.ts';
+import type { Logger } from '../process/log.ts';
 import type { Poller } from './engine-versions.ts';
 
 /** The last heartbeat of a worker, as Temporal has it. */

@@ -1,7 +1,7 @@
+import { beginProcess, serveParts } from '../process/role-process.ts';
+import { installTemporalRuntime, registerSearchAttributes, temporalClient } from '../process/temporal.ts';
 import { claimNamespace } from '../workers/cluster-claim.ts';
 import { fleetWorker } from '../workers/fleet-worker.ts';
-import { beginProcess, serveParts } from '../workers/role-process.ts';
-import { installTemporalRuntime, registerSearchAttributes, temporalClient } from '../workers/temporal.ts';
 import { listHeartbeats, workerVersions } from '../workers/worker-versions.ts';
 import { workflowBuildId } from '../workers/workflow-bundle.ts';
 import { startWatcher } from './start-watcher.ts';

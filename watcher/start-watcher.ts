@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import type { Client } from '@temporalio/client';
 import { installation } from '../api/core/well-known.ts';
 import { Leader, type Term } from '../kube/leader.ts';
-import type { RoleProcess, StartedPart } from '../workers/role-process.ts';
+import type { RoleProcess, StartedPart } from '../process/role-process.ts';
 import { Watcher, type WatcherDependencies } from './watcher.ts';
 
 /** Starts the watcher in this process. Temporal may be away: upkeep of fleets and holds work without it. */

@@ -11,8 +11,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { type EngineTrouble, engineStuck, isEngineReason } from '../api/engine/engine-trouble.ts';
-import type { Logger } from '../workers/log.ts';
-import type { Metrics } from '../workers/metrics.ts';
+import type { Logger } from '../process/log.ts';
+import type { Metrics } from '../process/metrics.ts';
 import type { Starter } from './starter.ts';
 
 /** A run whose workflow task fails repeatedly. */

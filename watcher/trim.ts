@@ -34,9 +34,9 @@ import { type PerKind, partsOf } from '../api/per-kind.ts';
 import { hotMark, injectedListAnnotation } from '../api/sidecar-set/marks.ts';
 import { sidecarSets } from '../api/sidecar-set/types.ts';
 import { statefulSetMark } from '../api/stateful-set/types.ts';
-import { type EndpointSlice, type Service, serviceLabel } from '../workflows/plan/drain.ts';
-import { moreLabels } from '../workflows/plan/fleet/pods.ts';
-import { troubledInits, troubledState } from '../workflows/plan/pod-trouble.ts';
+import { type EndpointSlice, type Service, serviceLabel } from '../plan/drain.ts';
+import { moreLabels } from '../plan/fleet/pods.ts';
+import { troubledInits, troubledState } from '../plan/pod-trouble.ts';
 import {
   hasLongMark,
   hasMarks,
@@ -45,7 +45,7 @@ import {
   sidecarAnnotations,
   unreadList,
   updateStateAnnotation,
-} from '../workflows/plan/sidecar-set/pods.ts';
+} from '../plan/sidecar-set/pods.ts';
 import { commandIn } from './operator-commands.ts';
 
 /** The trim function of this resource; undefined where whole objects are kept. */

@@ -5,7 +5,7 @@
  * where Temporal keeps heartbeats of workers (`heartbeats.ts`), and from their polls otherwise.
  */
 import { type EngineTrouble, engineNoWorkers } from '../api/engine/engine-trouble.ts';
-import type { Logger } from '../workers/log.ts';
+import type { Logger } from '../process/log.ts';
 import { currentBuild, isPinned, mayChangeVersions, type Poller, type SeenVersions } from './engine-versions.ts';
 import type { IsHeard } from './heartbeats.ts';
 

@@ -1,10 +1,10 @@
-import { startAdmissionPart } from '../watcher/admission/start.ts';
+import { beginProcess, serveParts } from '../process/role-process.ts';
+import { installTemporalRuntime, registerSearchAttributes, temporalClient } from '../process/temporal.ts';
 import { startWatcher } from '../watcher/start-watcher.ts';
+import { startAdmissionPart } from '../webhook/start.ts';
 import { claimNamespace } from './cluster-claim.ts';
 import { fleetWorker } from './fleet-worker.ts';
-import { beginProcess, serveParts } from './role-process.ts';
 import { startClusterWorker } from './start-cluster-worker.ts';
-import { installTemporalRuntime, registerSearchAttributes, temporalClient } from './temporal.ts';
 import { listHeartbeats, workerVersions } from './worker-versions.ts';
 import { workflowBuildId } from './workflow-bundle.ts';
 

@@ -12,11 +12,11 @@ import { nextRunActivities } from '../activities/temporal/next-run.ts';
 import { signalActivities } from '../activities/temporal/signals.ts';
 import { queues } from '../api/engine/operations.ts';
 import type { KubeClient } from '../kube/client.ts';
-import { joinActivities } from './activity-groups.ts';
-import { observeActivities } from './activity-interceptor.ts';
-import type { Logger } from './log.ts';
-import type { Metrics } from './metrics.ts';
-import { dataConverterFor } from './payload-limit.ts';
+import { joinActivities } from '../process/activity-groups.ts';
+import { observeActivities } from '../process/activity-interceptor.ts';
+import type { Logger } from '../process/log.ts';
+import type { Metrics } from '../process/metrics.ts';
+import { dataConverterFor } from '../process/payload-limit.ts';
 import { deploymentOptions, workerIdentity } from './worker-versions.ts';
 import { buildIdOf, workflowBundle } from './workflow-bundle.ts';
 

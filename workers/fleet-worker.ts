@@ -13,12 +13,12 @@ import { queues } from '../api/engine/operations.ts';
 import type { TemporalPlace } from '../api/engine/temporal-place.ts';
 import { fleetResource } from '../api/fleet/fleet-kinds.ts';
 import { backOff } from '../kube/back-off.ts';
+import { observeActivities } from '../process/activity-interceptor.ts';
+import type { Logger } from '../process/log.ts';
+import type { Metrics } from '../process/metrics.ts';
+import { dataConverterFor } from '../process/payload-limit.ts';
+import { workerConnection } from '../process/temporal.ts';
 import type { FleetWork, WorkFleets } from '../watcher/fleet/work.ts';
-import { observeActivities } from './activity-interceptor.ts';
-import type { Logger } from './log.ts';
-import type { Metrics } from './metrics.ts';
-import { dataConverterFor } from './payload-limit.ts';
-import { workerConnection } from './temporal.ts';
 
 export interface FleetWorkerDependencies {
   readonly config: TemporalPlace;

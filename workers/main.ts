@@ -1,6 +1,6 @@
-import { beginProcess, serveParts } from './role-process.ts';
+import { beginProcess, serveParts } from '../process/role-process.ts';
+import { installTemporalRuntime } from '../process/temporal.ts';
 import { startClusterWorker } from './start-cluster-worker.ts';
-import { installTemporalRuntime } from './temporal.ts';
 
 // The cluster worker: workflows, and activities on the API server. Any number of them may run.
 const process = beginProcess('worker', 'windlass-worker');

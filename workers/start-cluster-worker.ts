@@ -1,14 +1,14 @@
 import type { Client } from '@temporalio/client';
-import { claimNamespace } from './cluster-claim.ts';
-import { createClusterWorker } from './cluster-worker.ts';
-import type { RoleProcess, StartedPart } from './role-process.ts';
+import type { RoleProcess, StartedPart } from '../process/role-process.ts';
 import {
   registerSearchAttributes,
   type TemporalDependencies,
   temporalClient,
   untilConnected,
   workerConnection,
-} from './temporal.ts';
+} from '../process/temporal.ts';
+import { claimNamespace } from './cluster-claim.ts';
+import { createClusterWorker } from './cluster-worker.ts';
 import { describeDeployment } from './worker-versions.ts';
 
 /** Starts the cluster worker in this process. Returns at once; it polls as soon as Temporal can be reached. */

@@ -18,8 +18,8 @@ import {
   type PullBackOff,
   type PullNews,
   type PullStep,
-} from './plan/images/pull-images.ts';
-import { listed, shortened, summaryBytes } from './plan/text-size.ts';
+} from '../plan/images/pull-images.ts';
+import { listed, shortened, summaryBytes } from '../plan/text-size.ts';
 import { newPullReports, type PullReports } from './pull-reports.ts';
 import { nodeSilenceMs, pullOnNode } from './shared/activities.ts';
 import type { OperatorCommand } from './shared/operator.ts';

@@ -5,6 +5,8 @@ import type { WaitingFor } from '../api/engine/waiting-for.ts';
 import { type PullOperation, parsePullChanged, pullImagesId } from '../api/node-image/operation.ts';
 import { pullMessage } from '../api/node-image/texts.ts';
 import { nodeImages } from '../api/node-image/types.ts';
+import { backOffsOf, type OpenTag, type PullBackOff, pullKey } from '../plan/images/pull-images.ts';
+import { shortened, summaryBytes } from '../plan/text-size.ts';
 import {
   abortPulls,
   answerAbout,
@@ -17,8 +19,6 @@ import {
   startPull,
   stopPull,
 } from './node-pulls.ts';
-import { backOffsOf, type OpenTag, type PullBackOff, pullKey } from './plan/images/pull-images.ts';
-import { shortened, summaryBytes } from './plan/text-size.ts';
 import { images, look } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { type Answers, answersOf, beginOperation, newAnswers, type OperationRun } from './shared/operation.ts';

@@ -15,10 +15,10 @@ import {
   reasonOfWait,
   type WaveInFlight,
   wantedQuestion,
-} from './plan/images/pull-on-nodes.ts';
-import { questionText, waveText } from './plan/images/pull-waves.ts';
-import { refusedPauseMs } from './plan/refused-pause.ts';
-import { shortened, summaryBytes } from './plan/text-size.ts';
+} from '../plan/images/pull-on-nodes.ts';
+import { questionText, waveText } from '../plan/images/pull-waves.ts';
+import { refusedPauseMs } from '../plan/refused-pause.ts';
+import { shortened, summaryBytes } from '../plan/text-size.ts';
 import { fleet, images, look } from './shared/activities.ts';
 import { newDisplay } from './shared/display.ts';
 import { newGrace } from './shared/grace.ts';

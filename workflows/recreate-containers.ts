@@ -5,10 +5,10 @@ import type { RestartOperation } from '../api/container-recreate-request/operati
 import { crr } from '../api/container-recreate-request/types.ts';
 import type { NodeRef } from '../api/core/refs.ts';
 import { searchAttributes } from '../api/engine/operations.ts';
-import { answerTo } from './plan/recreate/answer.ts';
-import { applyEvent, markStarted, newProgress, type RecreateEvent } from './plan/recreate/events.ts';
-import { allNamed, isMomentary, isOver, momentMs, type Progress } from './plan/recreate/model.ts';
-import { nextActions } from './plan/recreate/next.ts';
+import { answerTo } from '../plan/recreate/answer.ts';
+import { applyEvent, markStarted, newProgress, type RecreateEvent } from '../plan/recreate/events.ts';
+import { allNamed, isMomentary, isOver, momentMs, type Progress } from '../plan/recreate/model.ts';
+import { nextActions } from '../plan/recreate/next.ts';
 import {
   overwritten,
   type ReportedStatus,
@@ -16,9 +16,9 @@ import {
   sameStatus,
   statusDelta,
   withDelta,
-} from './plan/recreate/report.ts';
-import { recreateStatus } from './plan/recreate/status.ts';
-import { waitingOnBlockersSince } from './plan/waiting-since.ts';
+} from '../plan/recreate/report.ts';
+import { recreateStatus } from '../plan/recreate/status.ts';
+import { waitingOnBlockersSince } from '../plan/waiting-since.ts';
 import { newSteps } from './recreate-steps.ts';
 import type { RefreshHandOver } from './refresh-environment.ts';
 import { kube, look } from './shared/activities.ts';

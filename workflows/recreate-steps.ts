@@ -1,9 +1,9 @@
 /** The steps that recreate the containers of a request: one or two activities for each action of the plan. */
 import { CancellationScope, isCancellation, sleep } from '@temporalio/workflow';
 import { whenPassed } from '../api/base/time.ts';
-import type { RecreateEvent, RecreateStep } from './plan/recreate/events.ts';
-import type { Action } from './plan/recreate/next.ts';
-import { refusedPauseMs } from './plan/refused-pause.ts';
+import type { RecreateEvent, RecreateStep } from '../plan/recreate/events.ts';
+import type { Action } from '../plan/recreate/next.ts';
+import { refusedPauseMs } from '../plan/refused-pause.ts';
 import type { Recreation } from './recreate-containers.ts';
 import { kube, nodeSilenceMs, onNode, silenceSlice, untilItWorks } from './shared/activities.ts';
 import { reasonOf } from './shared/refusals.ts';

@@ -11,8 +11,8 @@ import {
   type RefreshEvent,
   type RefreshProgress,
   type StaleInstance,
-} from './plan/refresh-environment.ts';
-import { fitting } from './plan/text-size.ts';
+} from '../plan/refresh-environment.ts';
+import { fitting } from '../plan/text-size.ts';
 import type { RestartEnd, RestartEvent } from './recreate-containers.ts';
 import { look, onNode } from './shared/activities.ts';
 import { type Displayed, newDisplay } from './shared/display.ts';

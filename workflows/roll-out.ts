@@ -18,10 +18,10 @@ import {
   unrecordedOrders,
   type WantedChoice,
   wantedChoice,
-} from './plan/fleet/roll-out.ts';
-import { answerToSkip, type CheckedSkips, type OrdersAfter } from './plan/fleet/roll-out-orders.ts';
-import { refusedPauseMs } from './plan/refused-pause.ts';
-import { fitting, shortened, summaryBytes } from './plan/text-size.ts';
+} from '../plan/fleet/roll-out.ts';
+import { answerToSkip, type CheckedSkips, type OrdersAfter } from '../plan/fleet/roll-out-orders.ts';
+import { refusedPauseMs } from '../plan/refused-pause.ts';
+import { fitting, shortened, summaryBytes } from '../plan/text-size.ts';
 import { fleet, fleetWrites, kube, permitLife } from './shared/activities.ts';
 import { type Displayed, newDisplay } from './shared/display.ts';
 import { newGrace } from './shared/grace.ts';

@@ -1,8 +1,8 @@
 import { CancellationScope, condition } from '@temporalio/workflow';
 import { commandNames } from '../api/engine/operations.ts';
 import { isSameSwap, parseSwapChanged, type SwapOperation, swapSidecarId } from '../api/sidecar-set/swap.ts';
-import { refusedPauseMs } from './plan/refused-pause.ts';
-import { answerToSwap } from './plan/sidecar-swap/answer.ts';
+import { refusedPauseMs } from '../plan/refused-pause.ts';
+import { answerToSwap } from '../plan/sidecar-swap/answer.ts';
 import {
   afterNews,
   backOffUntilMs,
@@ -15,9 +15,9 @@ import {
   type SwapProgress,
   type SwapWork,
   wantedWork,
-} from './plan/sidecar-swap/progress.ts';
-import { swapDetailsOf, swapPhaseOf, swapWaitOf, workText } from './plan/sidecar-swap/texts.ts';
-import { shortened, summaryBytes } from './plan/text-size.ts';
+} from '../plan/sidecar-swap/progress.ts';
+import { swapDetailsOf, swapPhaseOf, swapWaitOf, workText } from '../plan/sidecar-swap/texts.ts';
+import { shortened, summaryBytes } from '../plan/text-size.ts';
 import { fleet, fleetLooks, fleetSteps, kube, permitLife } from './shared/activities.ts';
 import { type AlarmTime, newAlarm } from './shared/alarm.ts';
 import { newDisplay } from './shared/display.ts';

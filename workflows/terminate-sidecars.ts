@@ -9,9 +9,9 @@ import {
   terminateSidecarsId,
   terminationWaits,
 } from '../api/job-sidecar-termination.ts';
-import { type Wait, waitFor } from './plan/decision.ts';
-import { refusedPauseMs } from './plan/refused-pause.ts';
-import type { SidecarDecision, SidecarStep } from './plan/terminate-sidecars.ts';
+import { type Wait, waitFor } from '../plan/decision.ts';
+import { refusedPauseMs } from '../plan/refused-pause.ts';
+import type { SidecarDecision, SidecarStep } from '../plan/terminate-sidecars.ts';
 import {
   answerToTermination,
   applyTerminationEvent,
@@ -22,9 +22,9 @@ import {
   type TerminationEvent,
   type TerminationOrder,
   type TerminationProgress,
-} from './plan/termination-progress.ts';
-import { shortened } from './plan/text-size.ts';
-import { waitingOnBlockersSince } from './plan/waiting-since.ts';
+} from '../plan/termination-progress.ts';
+import { shortened } from '../plan/text-size.ts';
+import { waitingOnBlockersSince } from '../plan/waiting-since.ts';
 import { kube, look } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { type Answers, answersOf, beginOperation, newAnswers, type OperationRun } from './shared/operation.ts';

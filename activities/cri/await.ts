@@ -1,6 +1,6 @@
 import type { Pod } from '../../api/core/pod.ts';
 import type { PodRef } from '../../api/core/refs.ts';
-import { containerTrouble } from '../../workflows/plan/pod-trouble.ts';
+import { containerTrouble } from '../../plan/pod-trouble.ts';
 import type { Clock } from './attempt.ts';
 import type { AwaitResult, NodeActivities, NodeProgress } from './contract.ts';
 import { whyOf } from './refusals.ts';

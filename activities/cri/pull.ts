@@ -5,7 +5,7 @@ import { type FamiliarImage, referenceOf } from '../../api/core/familiar-image.t
 import { normalizedImage } from '../../api/core/image-reference.ts';
 import { imageEntry, type NodeImage, type PullSecretRef } from '../../api/node-image/types.ts';
 import { mostImageSecrets } from '../../api/node-image/validate.ts';
-import { shortened } from '../../workflows/plan/text-size.ts';
+import { shortened } from '../../plan/text-size.ts';
 import { type ImageRuntime, type PullBytes, PullError, type RegistryAuth } from './image-runtime.ts';
 import type { FoundCredentials, ImageActivityMeans, NodeCredentials } from './images.ts';
 import type { PullInput, PullResult } from './pull-contract.ts';

@@ -11,7 +11,7 @@ import { eventComponent } from '../../api/core/well-known.ts';
 import { plainHash } from '../../api/in-place/containers-meta.ts';
 import { type EnvReference, envReferences } from '../../api/in-place/env-hash.ts';
 import { stateOf } from '../../api/in-place/state.ts';
-import { isObserved, staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
+import { isObserved, staleContainers } from '../../plan/fleet/in-place/completion.ts';
 import type { Clock } from './attempt.ts';
 import type { PodView } from './await.ts';
 import type { NodeActivities } from './contract.ts';

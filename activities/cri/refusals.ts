@@ -1,5 +1,5 @@
 import { ApplicationFailure } from '@temporalio/common';
-import { shortened } from '../../workflows/plan/text-size.ts';
+import { shortened } from '../../plan/text-size.ts';
 
 /** A runtime is back within seconds or away for long, so a longer back-off would only cost time. */
 const runtimeRetryMs = 1_000;

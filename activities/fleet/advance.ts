@@ -1,5 +1,5 @@
 import type { ObjectRef } from '../../api/core/refs.ts';
-import type { Permit, Verdict } from '../../workflows/plan/fleet/permit.ts';
+import type { Permit, Verdict } from '../../plan/fleet/permit.ts';
 import { type FleetDependencies, whileItCounts } from './permit-holder.ts';
 
 export interface AdvanceInput {

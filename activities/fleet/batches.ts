@@ -1,8 +1,8 @@
 import type { ObjectRef } from '../../api/core/refs.ts';
+import type { BatchVerdict } from '../../plan/fleet/batch.ts';
+import type { ChoiceVerdict } from '../../plan/fleet/permit.ts';
 import type { BatchRequest } from '../../watcher/fleet/held-batch.ts';
 import type { ChoiceRequest } from '../../watcher/fleet/permits.ts';
-import type { BatchVerdict } from '../../workflows/plan/fleet/batch.ts';
-import type { ChoiceVerdict } from '../../workflows/plan/fleet/permit.ts';
 import { type FleetDependencies, whileItCounts } from './permit-holder.ts';
 
 /** The object that is rolled out. */

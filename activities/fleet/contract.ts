@@ -1,6 +1,6 @@
-import type { BatchVerdict } from '../../workflows/plan/fleet/batch.ts';
-import type { ChoiceVerdict, Verdict } from '../../workflows/plan/fleet/permit.ts';
-import type { NextNodes, WaveOutcome } from '../../workflows/plan/images/pull-waves.ts';
+import type { BatchVerdict } from '../../plan/fleet/batch.ts';
+import type { ChoiceVerdict, Verdict } from '../../plan/fleet/permit.ts';
+import type { NextNodes, WaveOutcome } from '../../plan/images/pull-waves.ts';
 import type {
   SwapAwaitAnswer,
   SwapAwaitRequest,
@@ -8,7 +8,7 @@ import type {
   SwapOfPod,
   SwapStepAnswer,
   SwapStepRequest,
-} from '../../workflows/plan/sidecar-swap/model.ts';
+} from '../../plan/sidecar-swap/model.ts';
 import type { AdvanceInput } from './advance.ts';
 import type { CarryOutBatchInput, ChooseBatchInput } from './batches.ts';
 import type { AwaitNodesInput, TellNodesInput } from './nodes.ts';

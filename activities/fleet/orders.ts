@@ -5,8 +5,8 @@ import { ordersAnnotation, ordersOf, type RollOutOrders } from '../../api/fleet/
 import type { KubeClient } from '../../kube/client.ts';
 import { toFailure } from '../../kube/failures.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
-import { type CheckedSkips, withoutSkips } from '../../workflows/plan/fleet/roll-out-orders.ts';
-import { fitting } from '../../workflows/plan/text-size.ts';
+import { type CheckedSkips, withoutSkips } from '../../plan/fleet/roll-out-orders.ts';
+import { fitting } from '../../plan/text-size.ts';
 
 const seenWithinMs = 5_000;
 

@@ -1,11 +1,11 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
+import type { BatchVerdict } from '../../plan/fleet/batch.ts';
+import type { ChoiceVerdict, Permit, Verdict } from '../../plan/fleet/permit.ts';
+import { shortened } from '../../plan/text-size.ts';
 import type { BatchRequest } from '../../watcher/fleet/held-batch.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import type { ChoiceRequest, PermitProgress } from '../../watcher/fleet/permits.ts';
-import type { BatchVerdict } from '../../workflows/plan/fleet/batch.ts';
-import type { ChoiceVerdict, Permit, Verdict } from '../../workflows/plan/fleet/permit.ts';
-import { shortened } from '../../workflows/plan/text-size.ts';
 import { ConfirmedLife, type PermitLifeOptions, TakenBack } from './permit-life.ts';
 
 /** Failures travel through histories. */

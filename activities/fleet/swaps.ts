@@ -1,7 +1,6 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { qualifiedName } from '../../api/core/refs.ts';
 import { sidecarSets } from '../../api/sidecar-set/types.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import type {
   SwapAwaitAnswer,
   SwapAwaitRequest,
@@ -9,7 +8,8 @@ import type {
   SwapOfPod,
   SwapStepAnswer,
   SwapStepRequest,
-} from '../../workflows/plan/sidecar-swap/model.ts';
+} from '../../plan/sidecar-swap/model.ts';
+import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { type FleetDependencies, whileItCounts } from './permit-holder.ts';
 
 /** The controller of SidecarSets, as far as swaps need it; none while this watcher does not lead. */

@@ -12,7 +12,7 @@ import {
   respectsReadiness,
   type Service,
   servicesShowing,
-} from '../../workflows/plan/drain.ts';
+} from '../../plan/drain.ts';
 
 /** Waits for the traffic of a pod that was made unready to end. */
 export interface DrainActivities {

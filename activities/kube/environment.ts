@@ -6,9 +6,9 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { toFailure } from '../../kube/failures.ts';
 import { unlessGone } from '../../kube/moved-on.ts';
-import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
-import type { EnvironmentSeen } from '../../workflows/plan/refresh-environment.ts';
-import { nextPart } from '../../workflows/plan/text-size.ts';
+import { staleContainers } from '../../plan/fleet/in-place/completion.ts';
+import type { EnvironmentSeen } from '../../plan/refresh-environment.ts';
+import { nextPart } from '../../plan/text-size.ts';
 
 /** The limit of instances in one look: their names and IDs have to fit into a history event. */
 const mostInstances = { count: 20, bytes: 3_500 } as const;

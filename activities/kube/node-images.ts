@@ -21,8 +21,8 @@ import {
   type OpenTag,
   openTagsOf,
   type TagReport,
-} from '../../workflows/plan/images/pull-images.ts';
-import { nextPart } from '../../workflows/plan/text-size.ts';
+} from '../../plan/images/pull-images.ts';
+import { nextPart } from '../../plan/text-size.ts';
 
 /** The maximum size of a look's result as JSON, so that it fits into a history event. */
 const lookBytes = 3_900;

@@ -12,9 +12,9 @@ import type { KubeClient } from '../../kube/client.ts';
 import { isGone, toFailure } from '../../kube/failures.ts';
 import { unlessGone } from '../../kube/moved-on.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
-import type { PullJobLook } from '../../workflows/plan/images/pull-on-nodes.ts';
-import { pullEndOf } from '../../workflows/plan/images/pull-waves.ts';
-import { shortened } from '../../workflows/plan/text-size.ts';
+import type { PullJobLook } from '../../plan/images/pull-on-nodes.ts';
+import { pullEndOf } from '../../plan/images/pull-waves.ts';
+import { shortened } from '../../plan/text-size.ts';
 import { type ReceivedCommand, tellOfCommand } from './operator-events.ts';
 
 /** The cluster worker's activities for one ImagePullJob. */

@@ -30,10 +30,10 @@ import { tellEvent } from '../../kube/events.ts';
 import { isGone, toFailure } from '../../kube/failures.ts';
 import { unlessGone } from '../../kube/moved-on.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
-import type { ContainerBefore, RecreateOrder } from '../../workflows/plan/recreate/model.ts';
-import { mergedStatus, type StatusDelta } from '../../workflows/plan/recreate/report.ts';
-import { skipperOf } from '../../workflows/plan/recreate/status.ts';
-import { nextPart, shortened, waitWithin } from '../../workflows/plan/text-size.ts';
+import type { ContainerBefore, RecreateOrder } from '../../plan/recreate/model.ts';
+import { mergedStatus, type StatusDelta } from '../../plan/recreate/report.ts';
+import { skipperOf } from '../../plan/recreate/status.ts';
+import { nextPart, shortened, waitWithin } from '../../plan/text-size.ts';
 import { type ReceivedCommand, tellOfCommand } from './operator-events.ts';
 
 /**

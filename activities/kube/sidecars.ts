@@ -30,8 +30,8 @@ import {
   type SidecarDecision,
   type SidecarStep,
   type SidecarWorld,
-} from '../../workflows/plan/terminate-sidecars.ts';
-import { fitting, shortened, waitWithin } from '../../workflows/plan/text-size.ts';
+} from '../../plan/terminate-sidecars.ts';
+import { fitting, shortened, waitWithin } from '../../plan/text-size.ts';
 import { type ReceivedCommand, tellOfCommand } from './operator-events.ts';
 
 /** The maximum size of each part of a look in bytes, so that it fits into a history event. */

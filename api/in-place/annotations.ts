@@ -1,6 +1,6 @@
 // What in-place updates store on pods: annotations, a condition, and hashes of what the containers were started from.
 // The format is exactly OpenKruise's, so that either can finish an update of a pod that the other has begun. This
-// folder defines the formats; what they mean for an update is decided in `workflows/plan/fleet/in-place/`.
+// folder defines the formats; what they mean for an update is decided in `plan/fleet/in-place/`.
 
 import { entryOf } from '../base/json.ts';
 import type { Pod } from '../core/pod.ts';

@@ -7,15 +7,15 @@ import { rollOutId } from '../../api/fleet/operation.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import type { SidecarSetWaitReason } from '../../api/sidecar-set/texts.ts';
 import { isNotUpdate, type SidecarSet } from '../../api/sidecar-set/types.ts';
-import { podsOf } from '../../workflows/plan/fleet/batch.ts';
-import { everyPod } from '../../workflows/plan/fleet/permit.ts';
-import { ordersFor } from '../../workflows/plan/fleet/roll-out-orders.ts';
-import { joinedDetails, podTrouble } from '../../workflows/plan/pod-trouble.ts';
-import type { ClassifiedPod } from '../../workflows/plan/sidecar-set/classify.ts';
-import type { SidecarSetInput } from '../../workflows/plan/sidecar-set/input.ts';
-import { chooseSidecarBatch, planSidecarSet } from '../../workflows/plan/sidecar-set/planner.ts';
-import { nameOf, sidecarSetScene } from '../../workflows/plan/sidecar-set/scene.ts';
-import { allWaits, type SidecarSetSituation } from '../../workflows/plan/sidecar-set/waits.ts';
+import { podsOf } from '../../plan/fleet/batch.ts';
+import { everyPod } from '../../plan/fleet/permit.ts';
+import { ordersFor } from '../../plan/fleet/roll-out-orders.ts';
+import { joinedDetails, podTrouble } from '../../plan/pod-trouble.ts';
+import type { ClassifiedPod } from '../../plan/sidecar-set/classify.ts';
+import type { SidecarSetInput } from '../../plan/sidecar-set/input.ts';
+import { chooseSidecarBatch, planSidecarSet } from '../../plan/sidecar-set/planner.ts';
+import { nameOf, sidecarSetScene } from '../../plan/sidecar-set/scene.ts';
+import { allWaits, type SidecarSetSituation } from '../../plan/sidecar-set/waits.ts';
 import { lookAtSidecarSet } from '../sidecar-set-look.ts';
 import type {
   ExplainedOperation,

@@ -1,7 +1,7 @@
 import { installation } from '../../api/core/well-known.ts';
 import { sidecarSets, sidecarSetsV1alpha1 } from '../../api/sidecar-set/types.ts';
-import { joinedDetails } from '../../workflows/plan/pod-trouble.ts';
-import { missedText } from '../../workflows/plan/sidecar-set/missing.ts';
+import { joinedDetails } from '../../plan/pod-trouble.ts';
+import { missedText } from '../../plan/sidecar-set/missing.ts';
 import { attempt } from '../failure.ts';
 import { type MissedPod, missedPods, type ReadSidecarSet, readSidecarSet } from '../missed-pods.ts';
 import type { ExplainedStep, Explainer, ExplainMeans, Explanation } from './explanation.ts';

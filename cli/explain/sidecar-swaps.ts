@@ -2,10 +2,10 @@
 
 import type { Pod } from '../../api/core/pod.ts';
 import { type SwapWaitReason, swapSidecarId, swapWaits } from '../../api/sidecar-set/swap.ts';
-import { hotSidecars } from '../../workflows/plan/sidecar-set/hot.ts';
-import { nameOf, type SidecarSetScene } from '../../workflows/plan/sidecar-set/scene.ts';
-import type { OpenSwap, SwapSlot } from '../../workflows/plan/sidecar-swap/model.ts';
-import { type SwapStanding, swapStanding } from '../../workflows/plan/sidecar-swap/standing.ts';
+import { hotSidecars } from '../../plan/sidecar-set/hot.ts';
+import { nameOf, type SidecarSetScene } from '../../plan/sidecar-set/scene.ts';
+import type { OpenSwap, SwapSlot } from '../../plan/sidecar-swap/model.ts';
+import { type SwapStanding, swapStanding } from '../../plan/sidecar-swap/standing.ts';
 import type { ExplainedWait, ExplainMeans, HelpfulCommand } from './explanation.ts';
 import { signalCommand } from './operations.ts';
 

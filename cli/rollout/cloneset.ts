@@ -1,8 +1,8 @@
 import { type CloneSet, cloneSetCondition, cloneSets, cloneSetsV1alpha1 } from '../../api/cloneset/types.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
-import { limitsOf } from '../../workflows/plan/cloneset/counts.ts';
-import { replicasOf, rollingUpdateOf } from '../../workflows/plan/cloneset/scene.ts';
-import { ordersFor } from '../../workflows/plan/fleet/roll-out-orders.ts';
+import { limitsOf } from '../../plan/cloneset/counts.ts';
+import { replicasOf, rollingUpdateOf } from '../../plan/cloneset/scene.ts';
+import { ordersFor } from '../../plan/fleet/roll-out-orders.ts';
 import { CommandFailed } from '../failure.ts';
 import { isObserved, type Progress, type RolloutKind } from './kind.ts';
 import { workloadRevisions } from './workload.ts';

@@ -4,7 +4,7 @@ import { isControlledBy } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { isAtRevision, revisionMark } from '../../api/fleet/revision.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { isPodReady } from '../../workflows/plan/fleet/pods.ts';
+import { isPodReady } from '../../plan/fleet/pods.ts';
 import { listAll } from '../reads.ts';
 import type { RolledOut } from './kind.ts';
 import type { Target } from './objects.ts';

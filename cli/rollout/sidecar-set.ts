@@ -1,5 +1,5 @@
 import { isNotUpdate, type SidecarSet, sidecarSets, sidecarSetsV1alpha1 } from '../../api/sidecar-set/types.ts';
-import { planSidecarSet } from '../../workflows/plan/sidecar-set/planner.ts';
+import { planSidecarSet } from '../../plan/sidecar-set/planner.ts';
 import { CommandFailed } from '../failure.ts';
 import { lookAtSidecarSet } from '../sidecar-set-look.ts';
 import { isObserved, type RolloutKind } from './kind.ts';

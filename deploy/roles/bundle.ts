@@ -158,7 +158,10 @@ function withoutSourceTexts(bundle: string): string {
 
 /** Its name is a hash of everything that goes into the bundles, and of how they are built. */
 function currentFolder(dist: string): string {
-  const folders = ['api', 'kube', 'workflows', 'activities', 'workers', 'watcher', 'daemon', 'deploy/roles'];
+  const folders = [
+    ...['api', 'plan', 'kube', 'process', 'workflows', 'activities', 'workers', 'watcher', 'webhook', 'daemon'],
+    'deploy/roles',
+  ];
   const sources = globSync(
     folders.map((folder) => `${folder}/**/*.{ts,proto}`),
     { cwd: root },

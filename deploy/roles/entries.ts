@@ -1,7 +1,7 @@
 /** The entry point of each role of Windlass. */
 export const roleEntries = {
   watcher: 'watcher/main.ts',
-  webhook: 'watcher/admission/main.ts',
+  webhook: 'webhook/main.ts',
   worker: 'workers/main.ts',
   daemon: 'daemon/main.ts',
   all: 'workers/all.ts',

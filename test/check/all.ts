@@ -26,7 +26,7 @@ export const checks: readonly Check[] = [
     run: () => commandProblems(root, tool('biome'), ['check', '--error-on-warnings', '--colors=off', '.']),
   },
   { name: 'imports point one way', run: ({ sources }) => importProblems(sources) },
-  { name: 'api and workflows/plan are pure', run: ({ sources }) => impurities(sources) },
+  { name: 'api and plan are pure', run: ({ sources }) => impurities(sources) },
   { name: 'options are read in one place', run: ({ sources }) => environmentProblems(sources) },
   { name: 'files are named after what they hold', run: ({ sources }) => fileNameProblems(sources) },
   { name: 'no machine-specific paths or hosts', run: ({ files }) => wordProblems(files) },

@@ -4,7 +4,7 @@ import type { SourceFile } from './source.ts';
 const tools = /^(deploy|test)\//;
 
 /** The one place where options come from; and the plugin, which has those of kubectl besides. */
-const readers = ['workers/config.ts', 'cli/main.ts'];
+const readers = ['process/config.ts', 'cli/main.ts'];
 
 /** Every reading of the environment where options are not read. */
 export function environmentProblems(sources: readonly SourceFile[]): readonly string[] {
@@ -13,6 +13,6 @@ export function environmentProblems(sources: readonly SourceFile[]): readonly st
     .flatMap(({ path, globals }) =>
       globals
         .filter(({ text }) => text === 'process.env' || text === 'process.argv')
-        .map(({ text, line }) => `${path}:${line}: reads ${text}; options are read in workers/config.ts only`),
+        .map(({ text, line }) => `${path}:${line}: reads ${text}; options are read in process/config.ts only`),
     );
 }

@@ -1,13 +1,15 @@
 import type { SourceFile } from './source.ts';
 
-/** A part of the project that the import rules speak of: a folder, or a folder within one. */
+/** A part of the project that the import rules speak of: a folder at the top. */
 type Area =
   | 'api'
-  | 'kube'
   | 'plan'
+  | 'kube'
+  | 'process'
   | 'workflows'
   | 'activities'
   | 'watcher'
+  | 'webhook'
   | 'workers'
   | 'daemon'
   | 'cli'
@@ -21,34 +23,36 @@ interface Rule {
   readonly types: readonly Area[];
 }
 
+/** What everything stands on. */
+const ground: readonly Area[] = ['api', 'plan', 'kube'];
+
 /** Who may import whom, besides its own area. Wiring (see `isWiring`) stands outside this table. */
 const rules: Readonly<Record<Area, Rule>> = {
   api: { values: [], types: [] },
-  kube: { values: ['api'], types: [] },
   plan: { values: ['api'], types: [] },
+  kube: { values: ['api'], types: [] },
+  process: { values: ground, types: [] },
   workflows: { values: ['api', 'plan'], types: ['activities', 'watcher'] },
-  activities: { values: ['api', 'kube', 'plan'], types: ['workflows', 'watcher', 'workers'] },
-  watcher: { values: ['api', 'kube', 'plan'], types: ['workflows', 'activities', 'workers'] },
-  daemon: { values: ['api', 'kube', 'plan', 'activities'], types: ['workflows', 'watcher', 'workers'] },
-  cli: { values: ['api', 'kube', 'plan', 'activities'], types: ['workflows', 'watcher'] },
-  deploy: { values: ['api', 'kube', 'plan', 'activities', 'workers'], types: ['workflows', 'watcher', 'daemon'] },
-  workers: { values: ['api', 'kube', 'plan', 'workflows', 'activities', 'watcher'], types: ['daemon'] },
+  activities: { values: ground, types: ['workflows', 'watcher', 'process'] },
+  watcher: { values: ground, types: ['workflows', 'activities', 'process'] },
+  webhook: { values: ground, types: ['process'] },
+  daemon: { values: [...ground, 'activities'], types: ['workflows', 'watcher', 'process'] },
+  cli: { values: [...ground, 'activities'], types: ['workflows', 'watcher', 'process'] },
+  deploy: { values: [...ground, 'activities', 'process', 'workers'], types: ['workflows', 'watcher', 'daemon'] },
+  workers: { values: [...ground, 'process', 'workflows', 'activities', 'watcher', 'webhook'], types: ['daemon'] },
   test: {
-    values: ['api', 'kube', 'plan', 'workflows', 'activities', 'watcher', 'workers', 'daemon', 'cli', 'deploy'],
+    values: [
+      ...ground,
+      ...(['process', 'workflows', 'activities', 'watcher', 'webhook', 'workers', 'daemon', 'cli', 'deploy'] as const),
+    ],
     types: [],
   },
 };
 
 /** `workers/` and the `main.ts` files put the parts together, so they may import any part that runs in a cluster. */
 const wiringMayImport: readonly Area[] = [
-  'api',
-  'kube',
-  'plan',
-  'workflows',
-  'activities',
-  'watcher',
-  'workers',
-  'daemon',
+  ...ground,
+  ...(['process', 'workflows', 'activities', 'watcher', 'webhook', 'workers', 'daemon'] as const),
 ];
 
 /** Every import that points the wrong way. */
@@ -60,7 +64,7 @@ export function importProblems(sources: readonly SourceFile[]): readonly string[
       const to = path === undefined ? undefined : areaOf(path);
       if (path === undefined || to === undefined || mayImport(source.path, from, to, typeOnly)) return [];
       const onlyTypes = rules[from].types.includes(to) ? ', except by `import type`' : '';
-      return [`${source.path}:${line}: ${nameOf(from)} may not import ${nameOf(to)}${onlyTypes}: "${path}"`];
+      return [`${source.path}:${line}: ${from} may not import ${to}${onlyTypes}: "${path}"`];
     });
   });
 }
@@ -72,15 +76,10 @@ function mayImport(path: string, from: Area, to: Area, typeOnly: boolean): boole
 }
 
 function isWiring(path: string): boolean {
-  return path.startsWith('workers/') || /^(watcher|daemon|cli)(\/admission)?\/main\.ts$/.test(path);
+  return path.startsWith('workers/') || /^(watcher|webhook|daemon|cli)\/main\.ts$/.test(path);
 }
 
 function areaOf(path: string): Area | undefined {
-  if (path.startsWith('workflows/plan/')) return 'plan';
   const folder = path.slice(0, path.indexOf('/'));
   return Object.keys(rules).find((area): area is Area => area === folder);
-}
-
-function nameOf(area: Area): string {
-  return area === 'plan' ? 'workflows/plan' : area;
 }

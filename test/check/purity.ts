@@ -10,7 +10,7 @@ const impureUses = new Set(['Date.now', 'Math.random', 'new Date()']);
 
 const impurePackages = /^(@temporalio|@kubernetes|@grpc|undici|pino|prom-client|commander)(\/|$)/;
 
-/** Everything in `api/` and `workflows/plan/` whose result does not follow from its arguments alone. */
+/** Everything in `api/` and `plan/` whose result does not follow from its arguments alone. */
 export function impurities(sources: readonly SourceFile[]): readonly string[] {
   return sources
     .filter(({ path }) => mustBePure(path))
@@ -25,7 +25,7 @@ export function impurities(sources: readonly SourceFile[]): readonly string[] {
 }
 
 function mustBePure(path: string): boolean {
-  return path.startsWith('api/') || path.startsWith('workflows/plan/');
+  return path.startsWith('api/') || path.startsWith('plan/');
 }
 
 function isImpure(use: string): boolean {

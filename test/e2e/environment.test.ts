@@ -6,7 +6,7 @@ import { containersMetaOf, plainHash } from '../../api/in-place/containers-meta.
 import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
 import { formatState, parseState } from '../../api/in-place/state.ts';
 import { noWork } from '../../api/in-place/work.ts';
-import { unfinishedContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
+import { unfinishedContainers } from '../../plan/fleet/in-place/completion.ts';
 import { expectStops } from '../support/expect-stops.ts';
 import { describeProof, describeTogether } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';

@@ -13,7 +13,7 @@ import { toolPath } from '../../deploy/local/tools.ts';
 import type { DeleteOptions, NameRef } from '../../kube/client.ts';
 import { pathOf } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';
-import type { WebhookConfiguration } from '../../watcher/admission/server/registrations.ts';
+import type { WebhookConfiguration } from '../../webhook/server/registrations.ts';
 import { servedBy } from '../support/cluster.ts';
 import { describeAlone } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';

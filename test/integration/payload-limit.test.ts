@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Context } from '@temporalio/activity';
 import { Client, type Connection } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
-import { dataConverter } from '../../workers/payload-limit.ts';
+import { dataConverter } from '../../process/payload-limit.ts';
 import { describeAlone } from '../support/groups.ts';
 import type { askForBytes, sendBytes } from '../support/large-payloads.ts';
 import { testPlatform } from '../support/platform.ts';

@@ -12,8 +12,8 @@ import {
 } from '../../api/image-pull-job/types.ts';
 import { pullImagesId } from '../../api/node-image/operation.ts';
 import { findTag, findTagStatus, type NodeImage, nodeImages } from '../../api/node-image/types.ts';
+import { payloadLimitBytes } from '../../process/payload-limit.ts';
 import type { Secret } from '../../watcher/kinds/node-image/pull-secrets.ts';
-import { payloadLimitBytes } from '../../workers/payload-limit.ts';
 import { newGate } from '../support/gate.ts';
 import { payloadsOf } from '../support/history.ts';
 import { NodePlayer } from '../support/kubelet-player.ts';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { loadKubeconfig } from '../../kube/credentials.ts';
-import type { CustomResourceDefinition, WebhookConfiguration } from '../../watcher/admission/server/registrations.ts';
+import type { CustomResourceDefinition, WebhookConfiguration } from '../../webhook/server/registrations.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
 import { describeAlone } from '../support/groups.ts';
 import { type TestPlatform, testPlatform } from '../support/platform.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { queues } from '../../api/engine/operations.ts';
 import { rollOutType } from '../../api/fleet/operation.ts';
-import type { PodBatch } from '../../workflows/plan/fleet/batch.ts';
+import type { PodBatch } from '../../plan/fleet/batch.ts';
 import { resetPoints } from '../support/by-hand.ts';
 import { closedAs } from '../support/closed.ts';
 import { newGate } from '../support/gate.ts';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { bundleWorkflowCode, Worker, type WorkflowBundleWithSourceMap } from '@temporalio/worker';
 import type { ContainerRecreateRequestStatus } from '../../api/container-recreate-request/types.ts';
 import { changedSignal, queues } from '../../api/engine/operations.ts';
-import { dataConverter } from '../../workers/payload-limit.ts';
+import { dataConverter } from '../../process/payload-limit.ts';
 import { expectStops } from '../support/expect-stops.ts';
 import { describeAlone } from '../support/groups.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';

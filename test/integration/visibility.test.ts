@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { searchAttributes } from '../../api/engine/operations.ts';
-import { payloadLimitBytes } from '../../workers/payload-limit.ts';
+import { payloadLimitBytes } from '../../process/payload-limit.ts';
 import { workflowBuildId } from '../../workers/workflow-bundle.ts';
 import { expectStops } from '../support/expect-stops.ts';
 import { payloadsOf, summariesOf } from '../support/history.ts';

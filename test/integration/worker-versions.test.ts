@@ -6,9 +6,9 @@ import { Context } from '@temporalio/activity';
 import { pino } from 'pino';
 import { changedSignal, queues } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
+import { createMetrics } from '../../process/metrics.ts';
 import { keepVersions } from '../../watcher/engine-versions.ts';
 import { Starter, type WantedOperation } from '../../watcher/starter.ts';
-import { createMetrics } from '../../workers/metrics.ts';
 import {
   deploymentOptions,
   describeDeployment,

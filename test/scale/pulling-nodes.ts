@@ -9,10 +9,10 @@ import { currentAttempt } from '../../daemon/current-attempt.ts';
 import { nodeImagesOf } from '../../daemon/images.ts';
 import { NodeWorker } from '../../daemon/node-worker.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { observeActivities } from '../../workers/activity-interceptor.ts';
-import { createMetrics } from '../../workers/metrics.ts';
-import { dataConverter } from '../../workers/payload-limit.ts';
-import { workerConnection } from '../../workers/temporal.ts';
+import { observeActivities } from '../../process/activity-interceptor.ts';
+import { createMetrics } from '../../process/metrics.ts';
+import { dataConverter } from '../../process/payload-limit.ts';
+import { workerConnection } from '../../process/temporal.ts';
 
 /** A pull takes so long on a played runtime. */
 export const pullMs = 200;

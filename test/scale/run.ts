@@ -12,7 +12,7 @@ import { down, status, up } from '../../deploy/local/platform.ts';
 import { createProgress } from '../../deploy/local/progress.ts';
 import { run } from '../../deploy/local/run.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
-import { temporalClient } from '../../workers/temporal-client.ts';
+import { temporalClient } from '../../process/temporal-client.ts';
 import { type MeasuringCommand, withSection } from '../bench/document.ts';
 import { machine } from '../bench/figures.ts';
 import { measureStolen } from '../support/stolen.ts';

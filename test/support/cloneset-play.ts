@@ -17,17 +17,17 @@ import {
   type ImageTagStatus,
   type NodeImage,
 } from '../../api/node-image/types.ts';
-import { limitsOf } from '../../workflows/plan/cloneset/counts.ts';
-import type { CloneSetInput } from '../../workflows/plan/cloneset/input.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
-import { type CloneSetScene, replicasOf } from '../../workflows/plan/cloneset/scene.ts';
-import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
-import type { VolumeClaim } from '../../workflows/plan/fleet/input.ts';
-import { everyPod, type Permit } from '../../workflows/plan/fleet/permit.ts';
-import { type FleetPod, isOfRevision } from '../../workflows/plan/fleet/pods.ts';
-import { isAtGoal } from '../../workflows/plan/fleet/scene.ts';
-import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
-import { meantNodes } from '../../workflows/plan/images/image-pull-job.ts';
+import { limitsOf } from '../../plan/cloneset/counts.ts';
+import type { CloneSetInput } from '../../plan/cloneset/input.ts';
+import { planCloneSet } from '../../plan/cloneset/planner.ts';
+import { type CloneSetScene, replicasOf } from '../../plan/cloneset/scene.ts';
+import type { PodWrite } from '../../plan/fleet/in-place/update.ts';
+import type { VolumeClaim } from '../../plan/fleet/input.ts';
+import { everyPod, type Permit } from '../../plan/fleet/permit.ts';
+import { type FleetPod, isOfRevision } from '../../plan/fleet/pods.ts';
+import { isAtGoal } from '../../plan/fleet/scene.ts';
+import type { AsSeen, Intention } from '../../plan/fleet/steps.ts';
+import { meantNodes } from '../../plan/images/image-pull-job.ts';
 import { cloneSet, membersFor, revisionsFor, template } from './cloneset-world.ts';
 import { strategicMerge } from './fake-api/strategic-merge.ts';
 import { type NodeStep, PodOnNode, StoppedInService } from './pod-on-node.ts';

@@ -5,9 +5,9 @@ import { createCache, type IndexFunction, type WritableCache } from '../../kube/
 import { EventBudget } from '../../kube/events.ts';
 import { KeyedQueue } from '../../kube/keyed-queue.ts';
 import { Reflector } from '../../kube/reflector.ts';
+import { createMetrics } from '../../process/metrics.ts';
 import type { Controller, ControllerContext, ControllerOf } from '../../watcher/controller.ts';
 import { trimOf } from '../../watcher/trim.ts';
-import { createMetrics } from '../../workers/metrics.ts';
 import { MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
 
 /** One controller as the watcher runs it, with an API server in memory: real reflectors, caches, trims and queues. */

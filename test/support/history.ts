@@ -2,8 +2,8 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import type { temporal } from '@temporalio/proto';
 import type { CarryOutBatchInput } from '../../activities/fleet/batches.ts';
-import type { BatchVerdict } from '../../workflows/plan/fleet/batch.ts';
-import type { Wave, WaveOutcome } from '../../workflows/plan/images/pull-waves.ts';
+import type { BatchVerdict } from '../../plan/fleet/batch.ts';
+import type { Wave, WaveOutcome } from '../../plan/images/pull-waves.ts';
 
 /** The history of one run. */
 export type History = temporal.api.history.v1.IHistory;

@@ -19,8 +19,8 @@ import { queues } from '../../api/engine/operations.ts';
 import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import { formatContainersMeta, plainHash } from '../../api/in-place/containers-meta.ts';
 import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
-import { dataConverter } from '../../workers/payload-limit.ts';
-import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
+import { staleContainers } from '../../plan/fleet/in-place/completion.ts';
+import { dataConverter } from '../../process/payload-limit.ts';
 import type { Cluster } from './cluster.ts';
 import { waitFor } from './wait.ts';
 

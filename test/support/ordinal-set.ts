@@ -10,19 +10,19 @@ import type { LabelSelector } from '../../api/core/label-selector.ts';
 import { apiVersionOf, type Resource } from '../../api/core/meta.ts';
 import type { PodTemplate } from '../../api/core/pod-template.ts';
 import { type RevisionScheme, revisionMark } from '../../api/fleet/revision.ts';
+import type { Rule } from '../../plan/decision.ts';
+import type { FleetInput } from '../../plan/fleet/input.ts';
+import type { FleetPlanner, FleetSituation, ScalePlan } from '../../plan/fleet/kind.ts';
+import { newPod } from '../../plan/fleet/new-pod.ts';
+import { workloadPlanner } from '../../plan/fleet/planner.ts';
+import { asSeen, type FleetPod, isOfRevision } from '../../plan/fleet/pods.ts';
+import { type FleetScene, isAtGoal, permitRoom, skippedPods } from '../../plan/fleet/scene.ts';
+import { type UpdateDemand, underWayFirst } from '../../plan/fleet/update.ts';
+import * as waits from '../../plan/fleet/waits.ts';
+import type { Workload } from '../../plan/fleet/workload.ts';
+import { waitingSince } from '../../plan/waiting-since.ts';
 import type { ControllerOf } from '../../watcher/controller.ts';
 import { FleetController } from '../../watcher/fleet/controller.ts';
-import type { Rule } from '../../workflows/plan/decision.ts';
-import type { FleetInput } from '../../workflows/plan/fleet/input.ts';
-import type { FleetPlanner, FleetSituation, ScalePlan } from '../../workflows/plan/fleet/kind.ts';
-import { newPod } from '../../workflows/plan/fleet/new-pod.ts';
-import { workloadPlanner } from '../../workflows/plan/fleet/planner.ts';
-import { asSeen, type FleetPod, isOfRevision } from '../../workflows/plan/fleet/pods.ts';
-import { type FleetScene, isAtGoal, permitRoom, skippedPods } from '../../workflows/plan/fleet/scene.ts';
-import { type UpdateDemand, underWayFirst } from '../../workflows/plan/fleet/update.ts';
-import * as waits from '../../workflows/plan/fleet/waits.ts';
-import type { Workload } from '../../workflows/plan/fleet/workload.ts';
-import { waitingSince } from '../../workflows/plan/waiting-since.ts';
 
 export interface OrdinalSet extends Workload {
   readonly spec: {

@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { NodeHolder } from '../../activities/fleet/nodes.ts';
 import type { FirstWave, PullJobOperation } from '../../api/image-pull-job/operation.ts';
+import { begun, begunWith, heard, type PullNews, wantedQuestion } from '../../plan/images/pull-on-nodes.ts';
+import type { NextNodes, WaveOutcome } from '../../plan/images/pull-waves.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
-import { begun, begunWith, heard, type PullNews, wantedQuestion } from '../../workflows/plan/images/pull-on-nodes.ts';
-import type { NextNodes, WaveOutcome } from '../../workflows/plan/images/pull-waves.ts';
 
 /** A life that ends when the test says so. */
 export function newLife(): PermitLife & { readonly end: (why?: string) => void } {

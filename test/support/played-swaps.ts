@@ -5,8 +5,8 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { changedSignal, queues, searchAttributes } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { type SwapOperation, type SwapWaitReason, swapSidecarId, swapWaits } from '../../api/sidecar-set/swap.ts';
-import type { SwapLook, SwapStage } from '../../workflows/plan/sidecar-swap/model.ts';
-import { goalStanding, stepStanding } from '../../workflows/plan/sidecar-swap/standing.ts';
+import type { SwapLook, SwapStage } from '../../plan/sidecar-swap/model.ts';
+import { goalStanding, stepStanding } from '../../plan/sidecar-swap/standing.ts';
 import { type Answers, type PlayedOperations, startPlayedOperations } from './played-operations.ts';
 import { waitFor } from './wait.ts';
 

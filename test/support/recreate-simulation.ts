@@ -13,18 +13,12 @@ import {
   crr,
 } from '../../api/container-recreate-request/types.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { applyEvent, markStarted, newProgress, type RecreateEvent } from '../../workflows/plan/recreate/events.ts';
-import { type Command, isMomentary, isOver, type Progress } from '../../workflows/plan/recreate/model.ts';
-import { type Action, nextActions } from '../../workflows/plan/recreate/next.ts';
-import {
-  type ReportedStatus,
-  reportedBefore,
-  sameStatus,
-  statusDelta,
-  withDelta,
-} from '../../workflows/plan/recreate/report.ts';
-import { recreateStatus } from '../../workflows/plan/recreate/status.ts';
-import { waitingOnBlockersSince } from '../../workflows/plan/waiting-since.ts';
+import { applyEvent, markStarted, newProgress, type RecreateEvent } from '../../plan/recreate/events.ts';
+import { type Command, isMomentary, isOver, type Progress } from '../../plan/recreate/model.ts';
+import { type Action, nextActions } from '../../plan/recreate/next.ts';
+import { type ReportedStatus, reportedBefore, sameStatus, statusDelta, withDelta } from '../../plan/recreate/report.ts';
+import { recreateStatus } from '../../plan/recreate/status.ts';
+import { waitingOnBlockersSince } from '../../plan/waiting-since.ts';
 import { MemoryCluster } from './fake-api/memory-cluster.ts';
 import { createdAt } from './objects/metadata.ts';
 import { gatedPod, operationFor, originalId } from './recreate-requests.ts';

@@ -1,4 +1,4 @@
-import { type PodBatch, type PodOutcome, podsOf } from '../../workflows/plan/fleet/batch.ts';
+import { type PodBatch, type PodOutcome, podsOf } from '../../plan/fleet/batch.ts';
 import { BrokenPromise } from './broken-promise.ts';
 import { activitiesByHand, failedTasks } from './by-hand.ts';
 import { type BatchInHistory, batchesIn } from './history.ts';

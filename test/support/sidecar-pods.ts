@@ -8,7 +8,7 @@ import { injectSets } from '../../api/sidecar-set/injection/inject.ts';
 import { hashAnnotation } from '../../api/sidecar-set/marks.ts';
 import { asSidecar } from '../../api/sidecar-set/read.ts';
 import type { SidecarSet, SidecarSetSpec } from '../../api/sidecar-set/types.ts';
-import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
+import type { PodWrite } from '../../plan/fleet/in-place/update.ts';
 import { strategicMerge } from './fake-api/strategic-merge.ts';
 import { metadataOf } from './objects/metadata.ts';
 import { podDraft } from './objects/pod.ts';

@@ -4,8 +4,8 @@ import type { Container, ContainerStatus, Pod, PodCondition, ResourceRequirement
 import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
 import { type ContainerMeta, formatContainersMeta, plainHash } from '../../api/in-place/containers-meta.ts';
 import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
-import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
-import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
+import { staleContainers } from '../../plan/fleet/in-place/completion.ts';
+import type { PodWrite } from '../../plan/fleet/in-place/update.ts';
 import { strategicMerge } from './fake-api/strategic-merge.ts';
 
 /** One running instance of a container: what it was started with, even if the pod has changed. */

@@ -7,8 +7,8 @@ import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, newRevision } from '../../api/fleet/revision.ts';
-import { newPod } from '../../workflows/plan/cloneset/pods.ts';
-import { cloneSetRevisions } from '../../workflows/plan/cloneset/revisions.ts';
+import { newPod } from '../../plan/cloneset/pods.ts';
+import { cloneSetRevisions } from '../../plan/cloneset/revisions.ts';
 import type { Cluster } from './cluster.ts';
 
 /** How the API server addresses revisions. */

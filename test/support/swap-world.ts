@@ -5,16 +5,16 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
 import { type SwapOperation, swapSidecarType } from '../../api/sidecar-set/swap.ts';
 import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
-import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
-import type { WantedOperation } from '../../watcher/starter.ts';
 import {
   afterNews,
   begunSwap,
   type SwapNews,
   type SwapProgress,
   wantedWork,
-} from '../../workflows/plan/sidecar-swap/progress.ts';
+} from '../../plan/sidecar-swap/progress.ts';
+import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
+import type { WantedOperation } from '../../watcher/starter.ts';
 import { type RunningController, runController } from './controller-context.ts';
 import { MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
 import { newGate } from './gate.ts';

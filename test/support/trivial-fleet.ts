@@ -1,11 +1,11 @@
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { NotLeading } from '../../kube/fence.ts';
+import { waitFor } from '../../plan/decision.ts';
+import { batchOf } from '../../plan/fleet/batch.ts';
+import type { FleetPlan, NamedPod, NamedPods, Permit, Standing } from '../../plan/fleet/permit.ts';
+import { ordersFor, permitUnder } from '../../plan/fleet/roll-out-orders.ts';
 import type { FleetKind, Seen } from '../../watcher/fleet/kind.ts';
-import { waitFor } from '../../workflows/plan/decision.ts';
-import { batchOf } from '../../workflows/plan/fleet/batch.ts';
-import type { FleetPlan, NamedPod, NamedPods, Permit, Standing } from '../../workflows/plan/fleet/permit.ts';
-import { ordersFor, permitUnder } from '../../workflows/plan/fleet/roll-out-orders.ts';
 
 /** The least that can be rolled out: so many pods, all of one revision, some of which may be down. */
 export interface TrivialFleet {

@@ -9,7 +9,7 @@ import {
 } from '@temporalio/workflow';
 import type { AdvanceInput } from '../../activities/fleet/advance.ts';
 import type { ObjectRef } from '../../api/core/refs.ts';
-import type { Verdict } from '../../workflows/plan/fleet/permit.ts';
+import type { Verdict } from '../../plan/fleet/permit.ts';
 
 const { advanceTrivial } = proxyActivities<{ advanceTrivial(input: AdvanceInput): Promise<Verdict> }>({
   startToCloseTimeout: '10 minutes',

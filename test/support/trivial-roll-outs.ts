@@ -11,12 +11,12 @@ import { type RollOutFacts, rollOutId, rollOutType } from '../../api/fleet/opera
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { NotLeading } from '../../kube/fence.ts';
+import { createMetrics } from '../../process/metrics.ts';
+import { dataConverter } from '../../process/payload-limit.ts';
+import { registerSearchAttributes } from '../../process/temporal.ts';
 import { FleetQueue } from '../../watcher/fleet/queue.ts';
 import type { FleetWork } from '../../watcher/fleet/work.ts';
 import { fleetWorker } from '../../workers/fleet-worker.ts';
-import { createMetrics } from '../../workers/metrics.ts';
-import { dataConverter } from '../../workers/payload-limit.ts';
-import { registerSearchAttributes } from '../../workers/temporal.ts';
 import { workflowBundle } from '../../workers/workflow-bundle.ts';
 import type { rollOut } from '../../workflows/roll-out.ts';
 import { makeUnversionedCurrent } from './current-version.ts';

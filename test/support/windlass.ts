@@ -1,7 +1,7 @@
 import { type Client, Client as TemporalClient } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import { crr } from '../../api/container-recreate-request/types.ts';
-import { dataConverter } from '../../workers/payload-limit.ts';
+import { dataConverter } from '../../process/payload-limit.ts';
 import { type Cluster, connectToCluster, servedBy } from './cluster.ts';
 import { NodePlayer, type PlayedPod, type PodOptions } from './kubelet-player.ts';
 import { type TestPlatform, testPlatform } from './platform.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { joinActivities } from '../../workers/activity-groups.ts';
+import { joinActivities } from '../../process/activity-groups.ts';
 
 const look = async () => 'look';
 const report = async () => 'report';

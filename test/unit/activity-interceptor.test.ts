@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Context } from '@temporalio/activity';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
-import { observeActivities } from '../../workers/activity-interceptor.ts';
-import { createLogger } from '../../workers/log.ts';
+import { observeActivities } from '../../process/activity-interceptor.ts';
+import { createLogger } from '../../process/log.ts';
 
 const info = {
   activityType: 'node.v1.stopContainer',

@@ -7,12 +7,12 @@ import { canonicalResource } from '../../api/base/quantity.ts';
 import { validateCloneSet, validateCloneSetUpdate } from '../../api/cloneset/validate.ts';
 import { validateRecreateSpec, validateRecreateUpdate } from '../../api/container-recreate-request/validate.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import { reviewCloneSet, reviewCloneSetDefaults } from '../../watcher/admission/cloneset.ts';
-import { reviewPod } from '../../watcher/admission/pod.ts';
-import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
-import type { PodTrials } from '../../watcher/admission/review/pod-trial.ts';
-import { admissionRoute, type Review } from '../../watcher/admission/review/review.ts';
-import type { Answer } from '../../watcher/admission/server/server.ts';
+import { reviewCloneSet, reviewCloneSetDefaults } from '../../webhook/cloneset.ts';
+import { reviewPod } from '../../webhook/pod.ts';
+import { lookUpsIn } from '../../webhook/review/look-ups.ts';
+import type { PodTrials } from '../../webhook/review/pod-trial.ts';
+import { admissionRoute, type Review } from '../../webhook/review/review.ts';
+import type { Answer } from '../../webhook/server/server.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { cloneSetDraft } from '../support/objects/cloneset.ts';
 

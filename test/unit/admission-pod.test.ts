@@ -2,10 +2,10 @@ import { describe, expect, it } from '@jest/globals';
 import { applyPatch, type Operation } from 'rfc6902';
 import type { JsonObject } from '../../api/base/json.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import { type PodSurroundings, podChain, reviewPod } from '../../watcher/admission/pod.ts';
-import { type ChainStep, runChain } from '../../watcher/admission/review/chain.ts';
-import { admissionRoute } from '../../watcher/admission/review/review.ts';
-import type { Answer } from '../../watcher/admission/server/server.ts';
+import { type PodSurroundings, podChain, reviewPod } from '../../webhook/pod.ts';
+import { type ChainStep, runChain } from '../../webhook/review/chain.ts';
+import { admissionRoute } from '../../webhook/review/review.ts';
+import type { Answer } from '../../webhook/server/server.ts';
 import { podDraft } from '../support/objects/pod.ts';
 
 const signal = new AbortController().signal;

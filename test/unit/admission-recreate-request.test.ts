@@ -3,10 +3,10 @@ import { applyPatch, type Operation } from 'rfc6902';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { KubeError } from '../../kube/failures.ts';
-import { reviewRecreateRequest } from '../../watcher/admission/container-recreate-request.ts';
-import { type LookUps, lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
-import { admissionRoute } from '../../watcher/admission/review/review.ts';
-import { type Answer, MalformedBody } from '../../watcher/admission/server/server.ts';
+import { reviewRecreateRequest } from '../../webhook/container-recreate-request.ts';
+import { type LookUps, lookUpsIn } from '../../webhook/review/look-ups.ts';
+import { admissionRoute } from '../../webhook/review/review.ts';
+import { type Answer, MalformedBody } from '../../webhook/server/server.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { recreateRequestDraft } from '../support/objects/recreate-request.ts';
 

@@ -4,16 +4,16 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { kindDefinitions } from '../../api/kinds.ts';
 import type { PerKind } from '../../api/per-kind.ts';
-import { reviewCloneSet } from '../../watcher/admission/cloneset.ts';
-import { reviewRecreateRequest } from '../../watcher/admission/container-recreate-request.ts';
-import { reviewImageListPullJob, reviewImagePullJob } from '../../watcher/admission/image-pull-job.ts';
-import { reviewNodeImage } from '../../watcher/admission/node-image.ts';
-import { reviewPod } from '../../watcher/admission/pod.ts';
-import { reviewPodProbeMarker } from '../../watcher/admission/pod-probe-marker.ts';
-import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
-import { admissionRoute, type Review } from '../../watcher/admission/review/review.ts';
-import { sidecarSetLookUpsIn } from '../../watcher/admission/review/sidecar-set-look-ups.ts';
-import { reviewSidecarSet } from '../../watcher/admission/sidecar-set.ts';
+import { reviewCloneSet } from '../../webhook/cloneset.ts';
+import { reviewRecreateRequest } from '../../webhook/container-recreate-request.ts';
+import { reviewImageListPullJob, reviewImagePullJob } from '../../webhook/image-pull-job.ts';
+import { reviewNodeImage } from '../../webhook/node-image.ts';
+import { reviewPod } from '../../webhook/pod.ts';
+import { reviewPodProbeMarker } from '../../webhook/pod-probe-marker.ts';
+import { lookUpsIn } from '../../webhook/review/look-ups.ts';
+import { admissionRoute, type Review } from '../../webhook/review/review.ts';
+import { sidecarSetLookUpsIn } from '../../webhook/review/sidecar-set-look-ups.ts';
+import { reviewSidecarSet } from '../../webhook/sidecar-set.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 // Rejections have the same form for every kind: all problems, each with its path, as causes and in one line.

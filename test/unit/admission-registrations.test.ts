@@ -15,7 +15,7 @@ import {
   registeredPaths,
   syncRegistrations,
   type WebhookConfiguration,
-} from '../../watcher/admission/server/registrations.ts';
+} from '../../webhook/server/registrations.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 const manifest = parseAllDocuments(readFileSync('deploy/webhooks/webhooks.yaml', 'utf8')).map(

@@ -8,8 +8,8 @@ import { installation, kubeResource } from '../../api/core/well-known.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { sidecarSets } from '../../api/sidecar-set/types.ts';
 import { podWebhook } from '../../api/webhooks.ts';
-import { type Admission, type AdmissionOptions, startAdmission } from '../../watcher/admission/admission.ts';
-import { certificatesIn, hasIssued } from '../../watcher/admission/server/x509.ts';
+import { type Admission, type AdmissionOptions, startAdmission } from '../../webhook/admission.ts';
+import { certificatesIn, hasIssued } from '../../webhook/server/x509.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { waitFor } from '../support/wait.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import { namespaceInText } from '../../watcher/admission/review/review.ts';
-import { type ReviewMeans, routesOf } from '../../watcher/admission/routes.ts';
+import { namespaceInText } from '../../webhook/review/review.ts';
+import { type ReviewMeans, routesOf } from '../../webhook/routes.ts';
 
 function reviewText(request: object): string {
   return JSON.stringify({ kind: 'AdmissionReview', apiVersion: 'admission.k8s.io/v1', request });

@@ -3,8 +3,8 @@ import { CancelledFailure } from '@temporalio/common';
 import { advanceActivity } from '../../activities/fleet/advance.ts';
 import type { PermitHolder } from '../../activities/fleet/permit-holder.ts';
 import type { Confirmation } from '../../activities/fleet/permit-life.ts';
+import type { Verdict } from '../../plan/fleet/permit.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
-import type { Verdict } from '../../workflows/plan/fleet/permit.ts';
 
 const target = { namespace: 'shop', name: 'web', uid: 'fleet-1' };
 const permit = { revision: 'new', paused: false, skip: [], batch: 3 };

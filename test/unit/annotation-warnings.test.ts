@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { annotationWarnings, warningOfAnnotations } from '../../watcher/admission/review/annotation-warnings.ts';
-import type { AdmissionRequest } from '../../watcher/admission/review/review.ts';
+import { annotationWarnings, warningOfAnnotations } from '../../webhook/review/annotation-warnings.ts';
+import type { AdmissionRequest } from '../../webhook/review/review.ts';
 
 function request(annotations: Readonly<Record<string, string>>, kind = 'CloneSet', before = {}): AdmissionRequest {
   return {

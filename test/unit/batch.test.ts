@@ -1,15 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
-import {
-  batchBytes,
-  batchOf,
-  batchText,
-  type ChosenPod,
-  mostInBatch,
-  podsOf,
-} from '../../workflows/plan/fleet/batch.ts';
-import { batchPayloadBytes, summaryBytes } from '../../workflows/plan/text-size.ts';
+import { batchBytes, batchOf, batchText, type ChosenPod, mostInBatch, podsOf } from '../../plan/fleet/batch.ts';
+import { batchPayloadBytes, summaryBytes } from '../../plan/text-size.ts';
 import '../support/property-seed.ts';
 
 const name = fc.oneof(fc.stringMatching(/^[a-z]{1,10}-[a-z0-9]{5}$/), fc.string({ minLength: 1, maxLength: 253 }));

@@ -14,8 +14,8 @@ import {
   nextCertificateStep,
   ownCertificates,
   readKept,
-} from '../../watcher/admission/server/certificates.ts';
-import { secretStore } from '../../watcher/admission/server/secret-store.ts';
+} from '../../webhook/server/certificates.ts';
+import { secretStore } from '../../webhook/server/secret-store.ts';
 import {
   bundleOf,
   certificatesIn,
@@ -24,7 +24,7 @@ import {
   issueCertificate,
   keyFits,
   speaksFor,
-} from '../../watcher/admission/server/x509.ts';
+} from '../../webhook/server/x509.ts';
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 
 const day = 86_400_000;

@@ -25,7 +25,7 @@ describe('impurities', () => {
     ['setTimeout(() => undefined, 1);', 'uses setTimeout'],
     ["console.log('here');", 'uses console.log'],
   ])('refuses %s', (text, problem) => {
-    for (const path of ['api/pod.ts', 'workflows/plan/restart.ts']) {
+    for (const path of ['api/pod.ts', 'plan/restart.ts']) {
       expect(impurities(tree({ [path]: text }).sources)).toEqual([`${path}:1: must stay pure, but ${problem}`]);
     }
     expect(impurities(tree({ 'watcher/starter.ts': text }).sources)).toEqual([]);
@@ -48,14 +48,14 @@ describe('environmentProblems', () => {
 
   it('finds a reader of the environment', () => {
     expect(environmentProblems(tree({ 'watcher/main.ts': text }).sources)).toEqual([
-      'watcher/main.ts:1: reads process.env; options are read in workers/config.ts only',
+      'watcher/main.ts:1: reads process.env; options are read in process/config.ts only',
     ]);
     const bracket = tree({ 'daemon/main.ts': "export const a = process['argv'];" }).sources;
     expect(environmentProblems(bracket)).toHaveLength(1);
   });
 
   it('lets the one place read it, and tools', () => {
-    const files = { 'workers/config.ts': text, 'deploy/local/main.ts': text, 'test/run.ts': text };
+    const files = { 'process/config.ts': text, 'deploy/local/main.ts': text, 'test/run.ts': text };
     expect(environmentProblems(tree(files).sources)).toEqual([]);
   });
 });

@@ -10,14 +10,14 @@ function tree(files: Readonly<Record<string, string>>) {
 describe('importProblems', () => {
   it.each([
     ['activities/kube/pods.ts', "import { isActive } from '../../api/pod.ts';"],
-    ['watcher/kinds/pod.ts', "import { nextBatch } from '../../workflows/plan/restart.ts';"],
+    ['watcher/kinds/pod.ts', "import { nextBatch } from '../../plan/restart.ts';"],
     ['workflows/restart.ts', "import type { NodeActivities } from '../activities/cri/contract.ts';"],
     ['activities/fleet/advance.ts', "import type { FleetQueue } from '../../watcher/fleet/queue.ts';"],
-    ['watcher/watcher.ts', "import type { Logger } from '../workers/log.ts';"],
+    ['watcher/watcher.ts', "import type { Logger } from '../process/log.ts';"],
     ['daemon/probes.ts', "import { probe } from '../activities/cri/probes.ts';"],
     ['workers/main.ts', "import { watch } from '../watcher/reflector.ts';"],
     ['watcher/main.ts', "import { createKubeClient } from '../activities/kube/client.ts';"],
-    ['watcher/admission/main.ts', "import { loadConfig } from '../../workers/config.ts';"],
+    ['webhook/main.ts', "import { loadConfig } from '../process/config.ts';"],
     ['daemon/main.ts', "import { Reflector } from '../watcher/reflector.ts';"],
     ['test/unit/pods.test.ts', "import { up } from '../../deploy/local/platform.ts';"],
     ['api/cloneset.ts', "import { isActive } from './pod.ts'; import { Type } from 'typebox';"],
@@ -26,16 +26,12 @@ describe('importProblems', () => {
   });
 
   it.each([
-    [
-      'api/pod.ts',
-      "import type { Decision } from '../workflows/plan/decision.ts';",
-      'api may not import workflows/plan',
-    ],
-    ['workflows/plan/restart.ts', "import type { F } from '../restart.ts';", 'workflows/plan may not import workflows'],
+    ['api/pod.ts', "import type { Decision } from '../plan/decision.ts';", 'api may not import plan'],
+    ['plan/restart.ts', "import type { F } from '../workflows/restart.ts';", 'plan may not import workflows'],
     [
       'watcher/starter.ts',
-      "import { parseConfig } from '../workers/config.ts';",
-      'watcher may not import workers, except by `import type`',
+      "import { parseConfig } from '../process/config.ts';",
+      'watcher may not import process, except by `import type`',
     ],
     [
       'activities/kube/pods.ts',
@@ -45,8 +41,8 @@ describe('importProblems', () => {
     ['workers/main.ts', "import { up } from '../deploy/local/platform.ts';", 'workers may not import deploy'],
     [
       'watcher/kinds/main.ts',
-      "import { c } from '../../workers/config.ts';",
-      'watcher may not import workers, except by `import type`',
+      "import { c } from '../../process/config.ts';",
+      'watcher may not import process, except by `import type`',
     ],
   ])('refuses that %s says %s', (path, text, problem) => {
     expect(importProblems(tree({ [path]: text }))).toEqual([expect.stringContaining(`${path}:1: ${problem}: `)]);
@@ -62,7 +58,7 @@ describe('importProblems', () => {
   it('ignores imports in comments and texts', () => {
     expect(
       importProblems(
-        tree({ 'api/a.ts': "// import '../workers/config.ts'\nexport const a = `import '../cli/b.ts'`;" }),
+        tree({ 'api/a.ts': "// import '../process/config.ts'\nexport const a = `import '../cli/b.ts'`;" }),
       ),
     ).toEqual([]);
   });

@@ -9,7 +9,7 @@ import {
   nextState,
   stateWithoutUpdate,
   whileHeldBeforeDelete,
-} from '../../workflows/plan/fleet/lifecycle.ts';
+} from '../../plan/fleet/lifecycle.ts';
 import { earlier, now, type PodFacts, pod } from '../support/cloneset-world.ts';
 
 const drain = 'example.com/drain';

@@ -8,7 +8,7 @@ import {
   partitionOf,
   type Question,
   roundsToZero,
-} from '../../workflows/plan/cloneset/counts.ts';
+} from '../../plan/cloneset/counts.ts';
 
 const oldPod: CountedPod = { isNew: false, isPreparingDelete: false, isSpecified: false, isAvailable: true };
 const newPod: CountedPod = { ...oldPod, isNew: true };

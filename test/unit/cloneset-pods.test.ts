@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import type { PodTemplate } from '../../api/core/pod-template.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import { claimsOfPod, freeInstanceIds, newPod, unusedClaims } from '../../workflows/plan/cloneset/pods.ts';
+import { claimsOfPod, freeInstanceIds, newPod, unusedClaims } from '../../plan/cloneset/pods.ts';
 import {
   claim,
   cloneSet,

@@ -8,9 +8,9 @@ import { defaultPullJob } from '../../api/image-pull-job/defaults.ts';
 import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
 import { validatePullJob } from '../../api/image-pull-job/validate.ts';
 import type { ImageTagStatus, NodeImage } from '../../api/node-image/types.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
-import type { Intention } from '../../workflows/plan/fleet/steps.ts';
-import { meantNodes } from '../../workflows/plan/images/image-pull-job.ts';
+import { planCloneSet } from '../../plan/cloneset/planner.ts';
+import type { Intention } from '../../plan/fleet/steps.ts';
+import { meantNodes } from '../../plan/images/image-pull-job.ts';
 import {
   cloneSet,
   earlier,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
-import { previewSet, previewUpdate } from '../../workflows/plan/cloneset/preview.ts';
+import { planCloneSet } from '../../plan/cloneset/planner.ts';
+import { previewSet, previewUpdate } from '../../plan/cloneset/preview.ts';
 import {
   cloneSet,
   newImage,

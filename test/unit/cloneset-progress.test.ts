@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Pod } from '../../api/core/pod.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
-import type { FleetPod } from '../../workflows/plan/fleet/pods.ts';
+import { planCloneSet } from '../../plan/cloneset/planner.ts';
+import type { FleetPod } from '../../plan/fleet/pods.ts';
 import { cloneSet, newName, now, type PodFacts, permit, pod, scene, world } from '../support/cloneset-world.ts';
 
 /** A pod of either revision that is available, ready for a second, not ready, or has no node. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import { ordersAnnotation, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
-import { isUpdateLeft, rollOutFacts } from '../../workflows/plan/fleet/roll-out-facts.ts';
+import { planCloneSet } from '../../plan/cloneset/planner.ts';
+import { isUpdateLeft, rollOutFacts } from '../../plan/fleet/roll-out-facts.ts';
 import {
   cloneSet,
   newName,

@@ -6,8 +6,8 @@ import { revisionLabels } from '../../api/fleet/revision.ts';
 import { formatGrace, type InPlaceGrace } from '../../api/in-place/grace.ts';
 import { formatState } from '../../api/in-place/state.ts';
 import { noWork } from '../../api/in-place/work.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
-import type { Intention } from '../../workflows/plan/fleet/steps.ts';
+import { planCloneSet } from '../../plan/cloneset/planner.ts';
+import type { Intention } from '../../plan/fleet/steps.ts';
 import {
   cloneSet,
   earlier,

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
-import { freeInstanceIds } from '../../workflows/plan/cloneset/pods.ts';
-import { planScale, prunedPodsToDelete } from '../../workflows/plan/cloneset/scale.ts';
-import type { Intention } from '../../workflows/plan/fleet/steps.ts';
+import { planCloneSet } from '../../plan/cloneset/planner.ts';
+import { freeInstanceIds } from '../../plan/cloneset/pods.ts';
+import { planScale, prunedPodsToDelete } from '../../plan/cloneset/scale.ts';
+import type { Intention } from '../../plan/fleet/steps.ts';
 import {
   claim,
   cloneSet,

@@ -3,9 +3,9 @@ import { sameJson } from '../../api/base/json.ts';
 import type { CloneSetCondition, CloneSetStatus } from '../../api/cloneset/types.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
-import { cloneSetStatus } from '../../workflows/plan/cloneset/status.ts';
-import { forgottenRevisions } from '../../workflows/plan/fleet/revisions.ts';
+import { planCloneSet } from '../../plan/cloneset/planner.ts';
+import { cloneSetStatus } from '../../plan/cloneset/status.ts';
+import { forgottenRevisions } from '../../plan/fleet/revisions.ts';
 import {
   cloneSet,
   earlier,

@@ -3,8 +3,8 @@ import type { CloneSet } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
-import type { CloneSetInput } from '../../workflows/plan/cloneset/input.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
+import type { CloneSetInput } from '../../plan/cloneset/input.ts';
+import { planCloneSet } from '../../plan/cloneset/planner.ts';
 import { recorded } from '../support/recorded.ts';
 
 const newName = 'web-8b47cf55';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { mostTerms } from '../../api/fleet/update-order.ts';
-import { updateOrder } from '../../workflows/plan/fleet/order.ts';
+import { updateOrder } from '../../plan/fleet/order.ts';
 import { fleet, now, type PodFacts, pod } from '../support/cloneset-world.ts';
 
 type Strategy = Parameters<typeof updateOrder>[2];

@@ -4,13 +4,13 @@ import type { Pod } from '../../api/core/pod.ts';
 import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import { formatGrace } from '../../api/in-place/grace.ts';
 import { formatState } from '../../api/in-place/state.ts';
-import type { CloneSetInput } from '../../workflows/plan/cloneset/input.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
-import { scaleNumbers } from '../../workflows/plan/cloneset/scene.ts';
-import { updateDemand, updateLine } from '../../workflows/plan/cloneset/update.ts';
-import { planRefresh } from '../../workflows/plan/fleet/refresh.ts';
-import type { Intention } from '../../workflows/plan/fleet/steps.ts';
-import { planUpdate } from '../../workflows/plan/fleet/update.ts';
+import type { CloneSetInput } from '../../plan/cloneset/input.ts';
+import { planCloneSet } from '../../plan/cloneset/planner.ts';
+import { scaleNumbers } from '../../plan/cloneset/scene.ts';
+import { updateDemand, updateLine } from '../../plan/cloneset/update.ts';
+import { planRefresh } from '../../plan/fleet/refresh.ts';
+import type { Intention } from '../../plan/fleet/steps.ts';
+import { planUpdate } from '../../plan/fleet/update.ts';
 import {
   cloneSet,
   earlier,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { chooseVictims, deletionCost, victimOrder } from '../../workflows/plan/cloneset/victims.ts';
+import { chooseVictims, deletionCost, victimOrder } from '../../plan/cloneset/victims.ts';
 import { earlier, fleet, newPodOf, now, type PodFacts, pod, template } from '../support/cloneset-world.ts';
 
 const plain = template('nginx');

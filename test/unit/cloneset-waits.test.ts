@@ -13,9 +13,9 @@ import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { formatState, type InPlaceState } from '../../api/in-place/state.ts';
 import { noWork } from '../../api/in-place/work.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
-import { allWaits, cloneSetRules } from '../../workflows/plan/cloneset/waits.ts';
-import { nothingYet } from '../../workflows/plan/starting.ts';
+import { planCloneSet } from '../../plan/cloneset/planner.ts';
+import { allWaits, cloneSetRules } from '../../plan/cloneset/waits.ts';
+import { nothingYet } from '../../plan/starting.ts';
 import {
   cloneSet,
   earlier,

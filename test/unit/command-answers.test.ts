@@ -2,13 +2,13 @@ import { describe, expect, it } from '@jest/globals';
 import { type CommandName, commandEvent, commandNames, commandsOf } from '../../api/engine/operations.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
-import { answerToSkip, ordersAfter } from '../../workflows/plan/fleet/roll-out-orders.ts';
-import { answerTo } from '../../workflows/plan/recreate/answer.ts';
-import { applyEvent, newProgress } from '../../workflows/plan/recreate/events.ts';
-import type { Progress } from '../../workflows/plan/recreate/model.ts';
-import { answerToRefresh, newRefresh } from '../../workflows/plan/refresh-environment.ts';
-import { answerToSwap } from '../../workflows/plan/sidecar-swap/answer.ts';
-import { afterNews, begunSwap } from '../../workflows/plan/sidecar-swap/progress.ts';
+import { answerToSkip, ordersAfter } from '../../plan/fleet/roll-out-orders.ts';
+import { answerTo } from '../../plan/recreate/answer.ts';
+import { applyEvent, newProgress } from '../../plan/recreate/events.ts';
+import type { Progress } from '../../plan/recreate/model.ts';
+import { answerToRefresh, newRefresh } from '../../plan/refresh-environment.ts';
+import { answerToSwap } from '../../plan/sidecar-swap/answer.ts';
+import { afterNews, begunSwap } from '../../plan/sidecar-swap/progress.ts';
 
 describe('the Event about a command', () => {
   it('says what was done to what, or why nothing was', () => {

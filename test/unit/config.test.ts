@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ConfigError, HelpRequested, parseConfig } from '../../workers/config.ts';
-import { ignoredFlags, options } from '../../workers/options.ts';
+import { ConfigError, HelpRequested, parseConfig } from '../../process/config.ts';
+import { ignoredFlags, options } from '../../process/options.ts';
 
 const node = { NODE_NAME: 'node-1' };
 

@@ -10,7 +10,7 @@ import {
   launchWaits,
 } from '../../api/container-launch-priority.ts';
 import type { Pod } from '../../api/core/pod.ts';
-import { nextLaunch } from '../../workflows/plan/container-launch-priority.ts';
+import { nextLaunch } from '../../plan/container-launch-priority.ts';
 import { type OrderedPod, orderedPod } from '../support/ordered-pod.ts';
 import '../support/property-seed.ts';
 

@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import { crrAnnotation } from '../../api/core/well-known.ts';
 import { type KindName, kinds } from '../../api/kinds.ts';
 import { definitionName } from '../../api/schema/kind.ts';
-import { conversions, conversionsOfKinds } from '../../watcher/admission/conversions.ts';
-import { conversionRoute } from '../../watcher/admission/convert.ts';
-import { type Answer, MalformedBody } from '../../watcher/admission/server/server.ts';
+import { conversions, conversionsOfKinds } from '../../webhook/conversions.ts';
+import { conversionRoute } from '../../webhook/convert.ts';
+import { type Answer, MalformedBody } from '../../webhook/server/server.ts';
 import { recreateRequestDraft } from '../support/objects/recreate-request.ts';
 
 const alpha = 'apps.kruise.io/v1alpha1';

@@ -7,9 +7,9 @@ import { type FeatureGate, parseFeatureGates } from '../../api/feature-gates.ts'
 import { gateManifests } from '../../deploy/local/manifests.ts';
 import type { ListOptions } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';
-import { type RefusedDeletion, reviewDeletion } from '../../watcher/admission/deletion-protection.ts';
-import { dependantsIn } from '../../watcher/admission/review/dependants.ts';
-import { admissionRoute } from '../../watcher/admission/review/review.ts';
+import { type RefusedDeletion, reviewDeletion } from '../../webhook/deletion-protection.ts';
+import { dependantsIn } from '../../webhook/review/dependants.ts';
+import { admissionRoute } from '../../webhook/review/review.ts';
 
 const label = 'policy.kruise.io/delete-protection';
 const words = `forbidden by ResourcesProtectionDeletion for`;

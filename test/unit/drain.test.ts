@@ -3,13 +3,7 @@ import { drainActivities } from '../../activities/kube/drain.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { KubeError } from '../../kube/failures.ts';
-import {
-  type EndpointSlice,
-  podsOfSlice,
-  respectsReadiness,
-  type Service,
-  servicesShowing,
-} from '../../workflows/plan/drain.ts';
+import { type EndpointSlice, podsOfSlice, respectsReadiness, type Service, servicesShowing } from '../../plan/drain.ts';
 import { anEndpointSlice, aService } from '../support/objects/endpoint-slice.ts';
 
 const at = (uid: string, ready?: boolean) => ({

@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { createCache, type WritableCache } from '../../kube/cache.ts';
+import type { EndpointSlice, Service } from '../../plan/drain.ts';
 import type { ControllerContext } from '../../watcher/controller.ts';
 import { Drains } from '../../watcher/drained.ts';
-import type { EndpointSlice, Service } from '../../workflows/plan/drain.ts';
 import { anEndpointSlice, aService } from '../support/objects/endpoint-slice.ts';
 import { aPod } from '../support/objects/pod.ts';
 

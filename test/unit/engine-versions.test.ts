@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { pino } from 'pino';
+import { createMetrics } from '../../process/metrics.ts';
 import {
   type Deployment,
   type EngineRun,
@@ -11,7 +12,6 @@ import {
   type SeenVersions,
   type WorkerVersions,
 } from '../../watcher/engine-versions.ts';
-import { createMetrics } from '../../workers/metrics.ts';
 import { waitFor } from '../support/wait.ts';
 
 const own = 'new';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 
-const watchdog = new URL('../../workers/event-loop-watchdog.ts', import.meta.url).href;
+const watchdog = new URL('../../webhook/event-loop-watchdog.ts', import.meta.url).href;
 const children: ChildProcess[] = [];
 
 interface Ended {

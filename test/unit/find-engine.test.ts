@@ -7,7 +7,7 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import type { TemporalPlace } from '../../api/engine/temporal-place.ts';
 import { type EngineSources, findEngine, serviceOf } from '../../cli/find-engine.ts';
 import { forwardPort } from '../../cli/port-forward.ts';
-import { parseConfig } from '../../workers/config.ts';
+import { parseConfig } from '../../process/config.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 const record = { namespace: 'kruise-system', name: 'windlass-installation' };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ordersAnnotation, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
-import { cloneSetWorkloads } from '../../workflows/plan/cloneset/planner.ts';
-import { mostInBatch } from '../../workflows/plan/fleet/batch.ts';
+import { cloneSetWorkloads } from '../../plan/cloneset/planner.ts';
+import { mostInBatch } from '../../plan/fleet/batch.ts';
 import {
   cloneSet,
   newName,

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { KubeError } from '../../kube/failures.ts';
+import { batchOf, type ChosenPod, mostInFlight } from '../../plan/fleet/batch.ts';
+import type { ChoiceVerdict } from '../../plan/fleet/permit.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { type ChoiceRequest, RollOutPermits } from '../../watcher/fleet/permits.ts';
-import { batchOf, type ChosenPod, mostInFlight } from '../../workflows/plan/fleet/batch.ts';
-import type { ChoiceVerdict } from '../../workflows/plan/fleet/permit.ts';
 import { fleetWithOldPods } from '../support/fleet-of-old-pods.ts';
 import type { TrivialFleet } from '../support/trivial-fleet.ts';
 

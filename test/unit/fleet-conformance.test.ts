@@ -4,9 +4,9 @@ import type { Pod } from '../../api/core/pod.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, newRevision } from '../../api/fleet/revision.ts';
 import { statefulSets } from '../../api/stateful-set/types.ts';
+import type { FleetInput } from '../../plan/fleet/input.ts';
 import { cloneSetController } from '../../watcher/kinds/cloneset/controller.ts';
 import { statefulSetController } from '../../watcher/kinds/stateful-set/controller.ts';
-import type { FleetInput } from '../../workflows/plan/fleet/input.ts';
 import { fleetConformance } from '../support/fleet-conformance.ts';
 import { aPod } from '../support/objects/pod.ts';
 import {

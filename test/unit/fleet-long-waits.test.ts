@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { KubeError } from '../../kube/failures.ts';
+import { batchOf, type ChosenPod } from '../../plan/fleet/batch.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import type { ChoiceRequest } from '../../watcher/fleet/permits.ts';
-import { batchOf, type ChosenPod } from '../../workflows/plan/fleet/batch.ts';
 import { fleetWithOldPods } from '../support/fleet-of-old-pods.ts';
 import type { TrivialFleet } from '../support/trivial-fleet.ts';
 

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
 import { pino } from 'pino';
+import type { FleetPlan, Permit, Standing } from '../../plan/fleet/permit.ts';
 import type { FleetKind, PermitLife } from '../../watcher/fleet/kind.ts';
 import { FleetQueue } from '../../watcher/fleet/queue.ts';
-import type { FleetPlan, Permit, Standing } from '../../workflows/plan/fleet/permit.ts';
 
 /** What the planner answers at one pass, and how its steps go. */
 interface ScriptedPlan {

@@ -2,10 +2,10 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { pino } from 'pino';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import { KubeError } from '../../kube/failures.ts';
+import type { Permit } from '../../plan/fleet/permit.ts';
+import { payloadBytes } from '../../plan/text-size.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { FleetQueue, type FleetQueueOptions } from '../../watcher/fleet/queue.ts';
-import type { Permit } from '../../workflows/plan/fleet/permit.ts';
-import { payloadBytes } from '../../workflows/plan/text-size.ts';
 import { TrivialCluster, type TrivialFleet, type TrivialStep, type TrivialWorld } from '../support/trivial-fleet.ts';
 
 const uid = 'fleet-1';

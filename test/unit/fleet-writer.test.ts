@@ -5,12 +5,12 @@ import type { Pod } from '../../api/core/pod.ts';
 import { newRevision } from '../../api/fleet/revision.ts';
 import { KubeError } from '../../kube/failures.ts';
 import type { KubeWriter } from '../../kube/fence.ts';
+import type { CloneSetInput } from '../../plan/cloneset/input.ts';
+import { planCloneSet } from '../../plan/cloneset/planner.ts';
+import { cloneSetRevisions } from '../../plan/cloneset/revisions.ts';
+import type { AsSeen } from '../../plan/fleet/steps.ts';
 import { type FleetStep, FleetWriter } from '../../watcher/fleet/writer.ts';
 import { cloneSetSteps } from '../../watcher/kinds/cloneset/controller.ts';
-import type { CloneSetInput } from '../../workflows/plan/cloneset/input.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
-import { cloneSetRevisions } from '../../workflows/plan/cloneset/revisions.ts';
-import type { AsSeen } from '../../workflows/plan/fleet/steps.ts';
 import { cloneSet, newName, nowMs, pod, pods, revisionOf, world } from '../support/cloneset-world.ts';
 
 type Body = { readonly [key: string]: unknown; readonly metadata?: Record<string, unknown> };

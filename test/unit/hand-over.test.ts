@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { backOffsOf, newPull, nextStep, type OpenTag } from '../../workflows/plan/images/pull-images.ts';
+import { backOffsOf, newPull, nextStep, type OpenTag } from '../../plan/images/pull-images.ts';
 import { handedOver } from '../../workflows/shared/hand-over.ts';
 import { operatorHandOver } from '../../workflows/shared/operator.ts';
 import { type Fields, listOf, number, optional, text } from '../../workflows/shared/shape.ts';

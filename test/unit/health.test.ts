@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { type HealthOptions, type HealthServer, serveHealth } from '../../workers/health.ts';
+import { type HealthOptions, type HealthServer, serveHealth } from '../../process/health.ts';
 
 const open: HealthServer[] = [];
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { ImageListPullJob, ImagePullJob } from '../../api/image-pull-job/types.ts';
-import { listStatus, listSteps, templateHash } from '../../workflows/plan/images/image-list-pull-job.ts';
+import { listStatus, listSteps, templateHash } from '../../plan/images/image-list-pull-job.ts';
 import { bornAt, bornMs, listJob, pullJob } from '../support/pull-objects.ts';
 
 /** The jobs of a list as the API server has them once they are created. */

@@ -20,7 +20,6 @@ import {
   validatePullJobUpdate,
 } from '../../api/image-pull-job/validate.ts';
 import { findTag, type NodeImage } from '../../api/node-image/types.ts';
-import { trimPod } from '../../watcher/trim.ts';
 import {
   jobStatus,
   meantNodes,
@@ -29,8 +28,9 @@ import {
   nodesWithoutNodeImage,
   retryTold,
   standings,
-} from '../../workflows/plan/images/image-pull-job.ts';
-import { pruned, takesWish, withoutWish, withRetry, withWish } from '../../workflows/plan/images/node-image.ts';
+} from '../../plan/images/image-pull-job.ts';
+import { pruned, takesWish, withoutWish, withRetry, withWish } from '../../plan/images/node-image.ts';
+import { trimPod } from '../../watcher/trim.ts';
 import { aPod } from '../support/objects/pod.ts';
 import { bornAt, bornMs, endedTag, nodeImage, pullJob, tagOf } from '../support/pull-objects.ts';
 

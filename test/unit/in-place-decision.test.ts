@@ -6,12 +6,8 @@ import { type ControllerRevision, revisionMark } from '../../api/fleet/revision.
 import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
 import { formatState } from '../../api/in-place/state.ts';
 import { noWork } from '../../api/in-place/work.ts';
-import {
-  decideInPlace,
-  type InPlaceDecision,
-  type InPlaceQuestion,
-} from '../../workflows/plan/fleet/in-place/decide.ts';
-import { startInPlace } from '../../workflows/plan/fleet/in-place/update.ts';
+import { decideInPlace, type InPlaceDecision, type InPlaceQuestion } from '../../plan/fleet/in-place/decide.ts';
+import { startInPlace } from '../../plan/fleet/in-place/update.ts';
 import { inPlacePod, revisionWith, seesMetadata, templateContainer } from '../support/in-place-pod.ts';
 import { recorded } from '../support/recorded.ts';
 

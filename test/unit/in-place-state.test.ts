@@ -16,7 +16,7 @@ import {
 import { envHash, envReferences, expectedEnvHash, startedEnvHash } from '../../api/in-place/env-hash.ts';
 import { formatGrace, graceOf, isInGrace, parseGrace } from '../../api/in-place/grace.ts';
 import { formatState, type InPlaceState, parseState, stateOf } from '../../api/in-place/state.ts';
-import { isInPlaceComplete, unfinishedContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
+import { isInPlaceComplete, unfinishedContainers } from '../../plan/fleet/in-place/completion.ts';
 import { aPod } from '../support/objects/pod.ts';
 import { recorded } from '../support/recorded.ts';
 

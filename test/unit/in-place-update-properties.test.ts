@@ -9,13 +9,8 @@ import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
 import { isInGrace } from '../../api/in-place/grace.ts';
 import { stateOf } from '../../api/in-place/state.ts';
 import { containersOf } from '../../api/in-place/work.ts';
-import { isInPlaceComplete } from '../../workflows/plan/fleet/in-place/completion.ts';
-import {
-  decideInPlace,
-  type PodWrite,
-  refreshInPlace,
-  startInPlace,
-} from '../../workflows/plan/fleet/in-place/update.ts';
+import { isInPlaceComplete } from '../../plan/fleet/in-place/completion.ts';
+import { decideInPlace, type PodWrite, refreshInPlace, startInPlace } from '../../plan/fleet/in-place/update.ts';
 import { aPod } from '../support/objects/pod.ts';
 import { ConflictError, SimulatedPod } from '../support/simulated-pod.ts';
 

@@ -6,7 +6,7 @@ import { type ControllerRevision, revisionLabels } from '../../api/fleet/revisio
 import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
 import { formatState, type InPlaceState } from '../../api/in-place/state.ts';
 import { type InPlaceChange, noWork } from '../../api/in-place/work.ts';
-import { isInPlaceComplete } from '../../workflows/plan/fleet/in-place/completion.ts';
+import { isInPlaceComplete } from '../../plan/fleet/in-place/completion.ts';
 import {
   batchesOf,
   budgetQuestion,
@@ -18,7 +18,7 @@ import {
   type RefreshInput,
   refreshInPlace,
   startInPlace,
-} from '../../workflows/plan/fleet/in-place/update.ts';
+} from '../../plan/fleet/in-place/update.ts';
 import { strategicMerge } from '../support/fake-api/strategic-merge.ts';
 import { inPlacePod, inService, withPriority } from '../support/in-place-pod.ts';
 import { recorded } from '../support/recorded.ts';

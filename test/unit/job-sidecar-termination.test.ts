@@ -9,8 +9,8 @@ import {
   terminationStatusOf,
   terminationWaits,
 } from '../../api/job-sidecar-termination.ts';
+import { nextTermination, type SidecarWorld } from '../../plan/terminate-sidecars.ts';
 import { trimPod } from '../../watcher/trim.ts';
-import { nextTermination, type SidecarWorld } from '../../workflows/plan/terminate-sidecars.ts';
 import { type JobPod, jobPod, stoppedStatus, stopRequest } from '../support/job-pod.ts';
 import { createdAt } from '../support/objects/metadata.ts';
 

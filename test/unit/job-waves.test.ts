@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
+import { heldBackBy, type NodeStanding, nodesToTell } from '../../plan/images/image-pull-job.ts';
+import { mostInWave, type NextNodes, pullEndOf, type WaveOutcome } from '../../plan/images/pull-waves.ts';
 import { WaveHolder } from '../../watcher/kinds/image-pull-job/wave-holder.ts';
-import { heldBackBy, type NodeStanding, nodesToTell } from '../../workflows/plan/images/image-pull-job.ts';
-import { mostInWave, type NextNodes, pullEndOf, type WaveOutcome } from '../../workflows/plan/images/pull-waves.ts';
 import { newLife, type PlayedPulls, playPulls } from '../support/played-pulls.ts';
 import { bornAt, bornMs, pullJob } from '../support/pull-objects.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createLogger } from '../../workers/log.ts';
+import { createLogger } from '../../process/log.ts';
 
 function logged(ignoredFlags: readonly string[] = [], logLevel = 'info') {
   const lines: Record<string, unknown>[] = [];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { deletionRefusalReasons, protectedKinds } from '../../api/deletion-protection.ts';
-import { createMetrics } from '../../workers/metrics.ts';
+import { createMetrics } from '../../process/metrics.ts';
 
 describe('createMetrics', () => {
   it('keeps the name that alerts on OpenKruise know for the leader', async () => {

@@ -2,8 +2,6 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import fc from 'fast-check';
 import { pino } from 'pino';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
-import { FleetQueue } from '../../watcher/fleet/queue.ts';
 import {
   begun,
   heard,
@@ -11,7 +9,9 @@ import {
   type RollOutNews,
   type RollOutProgress,
   wantedChoice,
-} from '../../workflows/plan/fleet/roll-out.ts';
+} from '../../plan/fleet/roll-out.ts';
+import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import { FleetQueue } from '../../watcher/fleet/queue.ts';
 import '../support/property-seed.ts';
 import { TrivialCluster, type TrivialStep, type TrivialWorld } from '../support/trivial-fleet.ts';
 

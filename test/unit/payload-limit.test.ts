@@ -7,14 +7,14 @@ import {
   type SerializationContext,
 } from '@temporalio/common';
 import { unreadableEncoding } from '../../api/engine/unreadable-payload.ts';
-import { createMetrics } from '../../workers/metrics.ts';
+import { createMetrics } from '../../process/metrics.ts';
 import {
   dataConverter,
   mostPayloadBytes,
   payloadLimit,
   payloadLimitBytes,
   unreadableAsMark,
-} from '../../workers/payload-limit.ts';
+} from '../../process/payload-limit.ts';
 import { interceptors, readableOrNothing, refuseUnreadable } from '../../workflows/shared/interceptors.ts';
 
 const text = (length: number) => defaultPayloadConverter.toPayload('x'.repeat(length - 2));

@@ -14,7 +14,7 @@ import {
   serverlessMarksOf,
   withConditions,
   workListOf,
-} from '../../workflows/plan/probes/pod-probes.ts';
+} from '../../plan/probes/pod-probes.ts';
 import { execProbe, marker, probe, probedPod } from '../support/pod-probes.ts';
 
 const deleted = '2026-01-01T00:00:30Z';

@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
 import { trimPod as trimForDaemon } from '../../daemon/pod-view.ts';
+import { containerTrouble, podTrouble, troubleIn } from '../../plan/pod-trouble.ts';
 import { trimPod } from '../../watcher/trim.ts';
-import { containerTrouble, podTrouble, troubleIn } from '../../workflows/plan/pod-trouble.ts';
 import { aPod } from '../support/objects/pod.ts';
 
 const image = '10.88.0.1:5000/busybox:1.99';

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { type HookMeans, type HookRequest, runPreStop } from '../../activities/cri/pre-stop.ts';
 import type { ContainerPort, LifecycleHandler } from '../../api/core/pod.ts';
 import { getHook } from '../../daemon/http-hook.ts';
-import { createAuthority } from '../../watcher/admission/server/x509.ts';
+import { createAuthority } from '../../webhook/server/x509.ts';
 
 /** Hook functions that record their calls. */
 function means(overrides: Partial<HookMeans> = {}) {

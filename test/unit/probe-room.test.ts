@@ -8,7 +8,7 @@ import type { NodePodProbeStatus, PodProbe } from '../../api/node-pod-probe/type
 import { withinMessageRoom } from '../../daemon/probes/message-room.ts';
 import { startProbes } from '../../daemon/probes/start.ts';
 import { KubeError, toKubeError } from '../../kube/failures.ts';
-import { fittingWork, listRoom } from '../../workflows/plan/probes/probe-room.ts';
+import { fittingWork, listRoom } from '../../plan/probes/probe-room.ts';
 import { nodeList } from '../support/pod-probes.ts';
 import { waitFor } from '../support/wait.ts';
 

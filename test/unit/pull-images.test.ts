@@ -16,7 +16,7 @@ import {
   type Pull,
   type PullNews,
   reportOf,
-} from '../../workflows/plan/images/pull-images.ts';
+} from '../../plan/images/pull-images.ts';
 import { bornAt, bornMs, endedTag, nodeImage, tagOf } from '../support/pull-objects.ts';
 
 const tag: OpenTag = {

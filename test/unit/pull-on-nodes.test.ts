@@ -11,8 +11,8 @@ import {
   phaseOf,
   reasonOfWait,
   wantedQuestion,
-} from '../../workflows/plan/images/pull-on-nodes.ts';
-import type { NextNodes, PullEnd } from '../../workflows/plan/images/pull-waves.ts';
+} from '../../plan/images/pull-on-nodes.ts';
+import type { NextNodes, PullEnd } from '../../plan/images/pull-waves.ts';
 
 const open = { kind: 'looked', look: { kind: 'open', image: 'nginx:1.27' } } as const;
 const end: PullEnd = { failed: true, reason: 'NodesFailed', message: 'Image "nginx:1.27" is on 1 of 2 nodes' };

@@ -25,8 +25,8 @@ import {
   openTagsOf,
   type PullNews,
   reportOf,
-} from '../../workflows/plan/images/pull-images.ts';
-import { payloadBytes } from '../../workflows/plan/text-size.ts';
+} from '../../plan/images/pull-images.ts';
+import { payloadBytes } from '../../plan/text-size.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { bornAt, bornMs, nodeImage, tagOf } from '../support/pull-objects.ts';
 

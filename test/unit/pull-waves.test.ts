@@ -2,16 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import { pullJobCondition } from '../../api/image-pull-job/texts.ts';
 import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
-import { heldBackBy, type NodeStanding, nodesToTell } from '../../workflows/plan/images/image-pull-job.ts';
-import {
-  mostInWave,
-  nextWave,
-  pullEndOf,
-  questionText,
-  waveOutcome,
-  waveText,
-} from '../../workflows/plan/images/pull-waves.ts';
-import { batchPayloadBytes, summaryBytes } from '../../workflows/plan/text-size.ts';
+import { heldBackBy, type NodeStanding, nodesToTell } from '../../plan/images/image-pull-job.ts';
+import { mostInWave, nextWave, pullEndOf, questionText, waveOutcome, waveText } from '../../plan/images/pull-waves.ts';
+import { batchPayloadBytes, summaryBytes } from '../../plan/text-size.ts';
 import { bornAt, bornMs, pullJob } from '../support/pull-objects.ts';
 
 type Letter = 'u' | 'a' | 's' | 'f' | 'F';

@@ -7,7 +7,7 @@ import {
   newProgress,
   type RecreateEvent,
   type SeenInstance,
-} from '../../workflows/plan/recreate/events.ts';
+} from '../../plan/recreate/events.ts';
 import {
   type Command,
   type ContainerBefore,
@@ -16,10 +16,10 @@ import {
   lookWindow,
   type Progress,
   type RecreateOrder,
-} from '../../workflows/plan/recreate/model.ts';
-import { type Action, nextActions } from '../../workflows/plan/recreate/next.ts';
-import { recreateStatus, skipperOf } from '../../workflows/plan/recreate/status.ts';
-import { waitingOnBlockersSince } from '../../workflows/plan/waiting-since.ts';
+} from '../../plan/recreate/model.ts';
+import { type Action, nextActions } from '../../plan/recreate/next.ts';
+import { recreateStatus, skipperOf } from '../../plan/recreate/status.ts';
+import { waitingOnBlockersSince } from '../../plan/waiting-since.ts';
 
 function order(overrides: Partial<RecreateOrder> = {}): RecreateOrder {
   return {

@@ -15,7 +15,7 @@ import {
   sameStatus,
   statusDelta,
   withDelta,
-} from '../../workflows/plan/recreate/report.ts';
+} from '../../plan/recreate/report.ts';
 
 const at = '2026-01-01T00:00:00Z';
 

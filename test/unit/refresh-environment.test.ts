@@ -10,7 +10,7 @@ import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
 import { formatState } from '../../api/in-place/state.ts';
 import { noWork } from '../../api/in-place/work.ts';
 import { KubeError } from '../../kube/failures.ts';
-import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
+import { staleContainers } from '../../plan/fleet/in-place/completion.ts';
 import {
   applyRefreshEvent,
   newRefresh,
@@ -18,7 +18,7 @@ import {
   type RefreshEvent,
   refreshRetryMs,
   type StaleInstance,
-} from '../../workflows/plan/refresh-environment.ts';
+} from '../../plan/refresh-environment.ts';
 import { inPlacePod } from '../support/in-place-pod.ts';
 import { aNode } from '../support/objects/node.ts';
 

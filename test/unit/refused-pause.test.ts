@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { refusedPauseMs } from '../../workflows/plan/refused-pause.ts';
+import { refusedPauseMs } from '../../plan/refused-pause.ts';
 
 describe('the pause after a refusal', () => {
   it('is short first where a right is missing, and never longer than that was so far, nor than five minutes', () => {

@@ -12,7 +12,7 @@ import {
   podReadinessGate,
   sidecarTerminatedCondition,
 } from '../../api/core/well-known.ts';
-import type { StatusDelta } from '../../workflows/plan/recreate/report.ts';
+import type { StatusDelta } from '../../plan/recreate/report.ts';
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import { createdAt } from '../support/objects/metadata.ts';
 import { conflict, gatedPod, operationFor, originalId, request, unavailable } from '../support/recreate-requests.ts';

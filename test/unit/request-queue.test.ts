@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { requestQueue } from '../../workflows/plan/recreate/request-queue.ts';
+import { requestQueue } from '../../plan/recreate/request-queue.ts';
 import { request } from '../support/recreate-requests.ts';
 
 type Phase = '' | 'Pending' | 'Recreating' | 'Completed';

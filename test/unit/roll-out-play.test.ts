@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import { isSaying, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
-import { batchOf, type PodOutcome } from '../../workflows/plan/fleet/batch.ts';
-import type { ChoiceVerdict, Leave } from '../../workflows/plan/fleet/permit.ts';
+import { batchOf, type PodOutcome } from '../../plan/fleet/batch.ts';
+import type { ChoiceVerdict, Leave } from '../../plan/fleet/permit.ts';
 import {
   type Asked,
   begun,
@@ -14,7 +14,7 @@ import {
   type RollOutProgress,
   unrecordedOrders,
   wantedChoice,
-} from '../../workflows/plan/fleet/roll-out.ts';
+} from '../../plan/fleet/roll-out.ts';
 import {
   isHeld,
   type OrderCommand,
@@ -22,7 +22,7 @@ import {
   permitUnder,
   prunedOrders,
   undoOf,
-} from '../../workflows/plan/fleet/roll-out-orders.ts';
+} from '../../plan/fleet/roll-out-orders.ts';
 
 const replicas = 6;
 

@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
-import { batchOf, type ChosenPod } from '../../workflows/plan/fleet/batch.ts';
-import type { ChoiceVerdict } from '../../workflows/plan/fleet/permit.ts';
+import { batchOf, type ChosenPod } from '../../plan/fleet/batch.ts';
+import type { ChoiceVerdict } from '../../plan/fleet/permit.ts';
 import {
   afterCommand,
   begun,
@@ -18,7 +18,7 @@ import {
   type RollOutProgress,
   unrecordedOrders,
   wantedChoice,
-} from '../../workflows/plan/fleet/roll-out.ts';
+} from '../../plan/fleet/roll-out.ts';
 import {
   mostSkipBytes,
   type OrderCommand,
@@ -26,7 +26,7 @@ import {
   ordersFor,
   permitUnder,
   prunedOrders,
-} from '../../workflows/plan/fleet/roll-out-orders.ts';
+} from '../../plan/fleet/roll-out-orders.ts';
 import '../support/property-seed.ts';
 
 const at = '2026-11-21T06:13:44.000Z';

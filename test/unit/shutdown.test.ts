@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { pino } from 'pino';
-import { shutdownOnSignals } from '../../workers/shutdown.ts';
+import { shutdownOnSignals } from '../../process/shutdown.ts';
 
 /** A process that receives signals and records its exit code. */
 function fakeProcess() {

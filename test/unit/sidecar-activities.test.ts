@@ -7,7 +7,7 @@ import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { terminationMark } from '../../api/job-sidecar-termination.ts';
 import { KubeError } from '../../kube/failures.ts';
-import { payloadBytes } from '../../workflows/plan/text-size.ts';
+import { payloadBytes } from '../../plan/text-size.ts';
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import { type JobPod, jobPod, stoppedStatus, stopRequest } from '../support/job-pod.ts';
 import { createdAt } from '../support/objects/metadata.ts';

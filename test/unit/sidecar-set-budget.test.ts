@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { currentContent } from '../../api/sidecar-set/injection/choose.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
-import { mostUnavailable, podsToKeep, podsToUpdate, updateDemand } from '../../workflows/plan/sidecar-set/budget.ts';
-import type { ClassifiedPod } from '../../workflows/plan/sidecar-set/classify.ts';
-import { targetOfSpec, targetOfUndo } from '../../workflows/plan/sidecar-set/target.ts';
+import { mostUnavailable, podsToKeep, podsToUpdate, updateDemand } from '../../plan/sidecar-set/budget.ts';
+import type { ClassifiedPod } from '../../plan/sidecar-set/classify.ts';
+import { targetOfSpec, targetOfUndo } from '../../plan/sidecar-set/target.ts';
 import { aSidecarSet, cold, injectedPod } from '../support/sidecar-pods.ts';
 
 const old = aSidecarSet();

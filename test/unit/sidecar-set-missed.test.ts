@@ -9,9 +9,6 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
 import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
 import { createCache } from '../../kube/cache.ts';
-import { findMissedPods } from '../../watcher/kinds/sidecar-set/missed-pods.ts';
-import { missedPodReports } from '../../watcher/kinds/sidecar-set/missed-status.ts';
-import { trimPod } from '../../watcher/trim.ts';
 import {
   exemptLabel,
   exemptNamespaces,
@@ -20,7 +17,10 @@ import {
   missedReason,
   missedStatus,
   mostMissedNames,
-} from '../../workflows/plan/sidecar-set/missing.ts';
+} from '../../plan/sidecar-set/missing.ts';
+import { findMissedPods } from '../../watcher/kinds/sidecar-set/missed-pods.ts';
+import { missedPodReports } from '../../watcher/kinds/sidecar-set/missed-status.ts';
+import { trimPod } from '../../watcher/trim.ts';
 import { type RunningController, runController } from '../support/controller-context.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { sidecarSetDraft } from '../support/objects/sidecar-set.ts';

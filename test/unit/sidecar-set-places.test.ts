@@ -3,19 +3,14 @@ import type { Pod } from '../../api/core/pod.ts';
 import { currentContent } from '../../api/sidecar-set/injection/choose.ts';
 import { injectedListAnnotation } from '../../api/sidecar-set/marks.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
+import { classifyPods } from '../../plan/sidecar-set/classify.ts';
+import { missedReason } from '../../plan/sidecar-set/missing.ts';
+import { isConsistent, isManaged, listedSets, updateStateAnnotation } from '../../plan/sidecar-set/pods.ts';
+import { sidecarSetStatus } from '../../plan/sidecar-set/status.ts';
+import { firstImmutableDifference, isAtGoal, targetOfSpec, targetOfUndo } from '../../plan/sidecar-set/target.ts';
+import { notingRestarts } from '../../plan/sidecar-set/update-marks.ts';
+import { sidecarWrite } from '../../plan/sidecar-set/write.ts';
 import { trimPod } from '../../watcher/trim.ts';
-import { classifyPods } from '../../workflows/plan/sidecar-set/classify.ts';
-import { missedReason } from '../../workflows/plan/sidecar-set/missing.ts';
-import { isConsistent, isManaged, listedSets, updateStateAnnotation } from '../../workflows/plan/sidecar-set/pods.ts';
-import { sidecarSetStatus } from '../../workflows/plan/sidecar-set/status.ts';
-import {
-  firstImmutableDifference,
-  isAtGoal,
-  targetOfSpec,
-  targetOfUndo,
-} from '../../workflows/plan/sidecar-set/target.ts';
-import { notingRestarts } from '../../workflows/plan/sidecar-set/update-marks.ts';
-import { sidecarWrite } from '../../workflows/plan/sidecar-set/write.ts';
 import {
   aSidecarSet,
   caughtUp,

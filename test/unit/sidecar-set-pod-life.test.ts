@@ -10,10 +10,10 @@ import { currentContent } from '../../api/sidecar-set/injection/choose.ts';
 import { injectSets } from '../../api/sidecar-set/injection/inject.ts';
 import { hotMark } from '../../api/sidecar-set/marks.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
-import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
-import { decideInPlace } from '../../workflows/plan/fleet/in-place/decide.ts';
-import { isManaged, recordedHash } from '../../workflows/plan/sidecar-set/pods.ts';
-import { sidecarSetStatus } from '../../workflows/plan/sidecar-set/status.ts';
+import { staleContainers } from '../../plan/fleet/in-place/completion.ts';
+import { decideInPlace } from '../../plan/fleet/in-place/decide.ts';
+import { isManaged, recordedHash } from '../../plan/sidecar-set/pods.ts';
+import { sidecarSetStatus } from '../../plan/sidecar-set/status.ts';
 import { inPlacePod, revisionWith, templateContainer } from '../support/in-place-pod.ts';
 import { sidecarSetDraft } from '../support/objects/sidecar-set.ts';
 

@@ -14,9 +14,9 @@ import {
 } from '../../api/sidecar-set/selection.ts';
 import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
 import { KubeError, noAnswer } from '../../kube/failures.ts';
-import { followSidecarSets } from '../../watcher/admission/review/followed-sidecar-sets.ts';
-import { keepSelection } from '../../watcher/admission/review/kept-selection.ts';
 import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
+import { followSidecarSets } from '../../webhook/review/followed-sidecar-sets.ts';
+import { keepSelection } from '../../webhook/review/kept-selection.ts';
 import { runController } from '../support/controller-context.ts';
 import { type Meet, MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { sidecarSetDraft } from '../support/objects/sidecar-set.ts';

@@ -2,15 +2,15 @@ import { describe, expect, it } from '@jest/globals';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
-import { trimPod } from '../../watcher/trim.ts';
 import {
   isConsistent,
   isManaged,
   isSidecarReady,
   recordedHash,
   recordedRevision,
-} from '../../workflows/plan/sidecar-set/pods.ts';
-import { sidecarSetStatus } from '../../workflows/plan/sidecar-set/status.ts';
+} from '../../plan/sidecar-set/pods.ts';
+import { sidecarSetStatus } from '../../plan/sidecar-set/status.ts';
+import { trimPod } from '../../watcher/trim.ts';
 import { recorded } from '../support/recorded.ts';
 
 interface List extends KubeObject {

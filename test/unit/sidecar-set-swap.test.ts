@@ -3,9 +3,9 @@ import { type JsonObject, listOr, objectOr } from '../../api/base/json.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { currentContent } from '../../api/sidecar-set/injection/choose.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
-import { classifyPods } from '../../workflows/plan/sidecar-set/classify.ts';
-import { isConsistent, isSidecarReady, updateStateAnnotation } from '../../workflows/plan/sidecar-set/pods.ts';
-import { sidecarSetStatus } from '../../workflows/plan/sidecar-set/status.ts';
+import { classifyPods } from '../../plan/sidecar-set/classify.ts';
+import { isConsistent, isSidecarReady, updateStateAnnotation } from '../../plan/sidecar-set/pods.ts';
+import { sidecarSetStatus } from '../../plan/sidecar-set/status.ts';
 import {
   cancelWrite,
   emptyImagesToRoll,
@@ -13,9 +13,9 @@ import {
   resetDecision,
   resetWrite,
   type SwapWrite,
-} from '../../workflows/plan/sidecar-set/swap.ts';
-import { targetOfSpec } from '../../workflows/plan/sidecar-set/target.ts';
-import { sidecarWrite } from '../../workflows/plan/sidecar-set/write.ts';
+} from '../../plan/sidecar-set/swap.ts';
+import { targetOfSpec } from '../../plan/sidecar-set/target.ts';
+import { sidecarWrite } from '../../plan/sidecar-set/write.ts';
 import {
   aSidecarSet,
   caughtUp,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Pod } from '../../api/core/pod.ts';
-import type { ClassifiedPod, PodPlace } from '../../workflows/plan/sidecar-set/classify.ts';
-import { updateOrder } from '../../workflows/plan/sidecar-set/order.ts';
-import type { SidecarUpdateStrategy } from '../../workflows/plan/sidecar-set/target.ts';
+import type { ClassifiedPod, PodPlace } from '../../plan/sidecar-set/classify.ts';
+import { updateOrder } from '../../plan/sidecar-set/order.ts';
+import type { SidecarUpdateStrategy } from '../../plan/sidecar-set/target.ts';
 import { aPod } from '../support/objects/pod.ts';
 
 interface Facts {

@@ -2,12 +2,12 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Pod } from '../../api/core/pod.ts';
 import { hotPair, isHotUpgrade, type SidecarSet } from '../../api/sidecar-set/types.ts';
-import { mostUnavailable, podsToKeep, podsToUpdate, updateDemand } from '../../workflows/plan/sidecar-set/budget.ts';
-import { classifyPods } from '../../workflows/plan/sidecar-set/classify.ts';
-import { isConsistent, isSidecarReady, recordedHash } from '../../workflows/plan/sidecar-set/pods.ts';
-import { resetDecision, resetWrite } from '../../workflows/plan/sidecar-set/swap.ts';
-import { type SidecarTarget, targetOfSpec } from '../../workflows/plan/sidecar-set/target.ts';
-import { sidecarChange, sidecarWrite } from '../../workflows/plan/sidecar-set/write.ts';
+import { mostUnavailable, podsToKeep, podsToUpdate, updateDemand } from '../../plan/sidecar-set/budget.ts';
+import { classifyPods } from '../../plan/sidecar-set/classify.ts';
+import { isConsistent, isSidecarReady, recordedHash } from '../../plan/sidecar-set/pods.ts';
+import { resetDecision, resetWrite } from '../../plan/sidecar-set/swap.ts';
+import { type SidecarTarget, targetOfSpec } from '../../plan/sidecar-set/target.ts';
+import { sidecarChange, sidecarWrite } from '../../plan/sidecar-set/write.ts';
 import {
   aSidecarSet,
   caughtUp,

@@ -3,11 +3,11 @@ import { objectOr } from '../../api/base/json.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
-import { updateStateAnnotation } from '../../workflows/plan/sidecar-set/pods.ts';
-import { resetDecision, resetWrite } from '../../workflows/plan/sidecar-set/swap.ts';
-import { targetOfSpec } from '../../workflows/plan/sidecar-set/target.ts';
-import { upgradableWrite } from '../../workflows/plan/sidecar-set/upgradable.ts';
-import { sidecarWrite } from '../../workflows/plan/sidecar-set/write.ts';
+import { updateStateAnnotation } from '../../plan/sidecar-set/pods.ts';
+import { resetDecision, resetWrite } from '../../plan/sidecar-set/swap.ts';
+import { targetOfSpec } from '../../plan/sidecar-set/target.ts';
+import { upgradableWrite } from '../../plan/sidecar-set/upgradable.ts';
+import { sidecarWrite } from '../../plan/sidecar-set/write.ts';
 import { recorded } from '../support/recorded.ts';
 import { imagesOf, withAnnotations, written } from '../support/sidecar-pods.ts';
 

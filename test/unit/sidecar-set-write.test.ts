@@ -2,11 +2,11 @@ import { describe, expect, it } from '@jest/globals';
 import { type JsonObject, objectOr } from '../../api/base/json.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
-import { hasLongMark, updateStateAnnotation } from '../../workflows/plan/sidecar-set/pods.ts';
-import { type SidecarTarget, targetOfSpec } from '../../workflows/plan/sidecar-set/target.ts';
-import { annotationProblem } from '../../workflows/plan/sidecar-set/update-marks.ts';
-import { upgradableWrite } from '../../workflows/plan/sidecar-set/upgradable.ts';
-import { sidecarWrite } from '../../workflows/plan/sidecar-set/write.ts';
+import { hasLongMark, updateStateAnnotation } from '../../plan/sidecar-set/pods.ts';
+import { type SidecarTarget, targetOfSpec } from '../../plan/sidecar-set/target.ts';
+import { annotationProblem } from '../../plan/sidecar-set/update-marks.ts';
+import { upgradableWrite } from '../../plan/sidecar-set/upgradable.ts';
+import { sidecarWrite } from '../../plan/sidecar-set/write.ts';
 import {
   aSidecarSet,
   caughtUp,

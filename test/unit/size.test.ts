@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
-import { fitting, nextPart, shortened, waitWithin } from '../../workflows/plan/text-size.ts';
+import { fitting, nextPart, shortened, waitWithin } from '../../plan/text-size.ts';
 
 const anyText = fc.oneof(fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }), fc.string());
 

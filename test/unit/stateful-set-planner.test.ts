@@ -4,11 +4,11 @@ import type { Pod } from '../../api/core/pod.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, newRevision } from '../../api/fleet/revision.ts';
 import { type StatefulSet, type StatefulSetSpec, statefulSetWaits } from '../../api/stateful-set/types.ts';
-import type { FleetInput, VolumeClaim } from '../../workflows/plan/fleet/input.ts';
-import { everyPod } from '../../workflows/plan/fleet/permit.ts';
-import { nothingYet } from '../../workflows/plan/starting.ts';
-import { statefulSetWorkloads } from '../../workflows/plan/stateful-set/planner.ts';
-import { statefulSetRevisions } from '../../workflows/plan/stateful-set/revisions.ts';
+import type { FleetInput, VolumeClaim } from '../../plan/fleet/input.ts';
+import { everyPod } from '../../plan/fleet/permit.ts';
+import { nothingYet } from '../../plan/starting.ts';
+import { statefulSetWorkloads } from '../../plan/stateful-set/planner.ts';
+import { statefulSetRevisions } from '../../plan/stateful-set/revisions.ts';
 import { aPod } from '../support/objects/pod.ts';
 import { recorded } from '../support/recorded.ts';
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Client } from '@temporalio/client';
 import { pino } from 'pino';
+import { createMetrics } from '../../process/metrics.ts';
 import type { RunToEnd } from '../../watcher/starter.ts';
 import {
   knownAfter,
@@ -10,7 +11,6 @@ import {
   stuckRunStep,
   stuckRunsQuery,
 } from '../../watcher/stuck-runs.ts';
-import { createMetrics } from '../../workers/metrics.ts';
 
 const minuteMs = 60_000;
 const failed = ['category=WorkflowTaskFailed', 'cause=WorkflowTaskFailedCauseNonDeterministicError'];

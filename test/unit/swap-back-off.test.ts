@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Pod } from '../../api/core/pod.ts';
 import { imageStartsAnnotation } from '../../api/sidecar-set/swap.ts';
-import { backOffUntil, imageStartsAfter } from '../../workflows/plan/sidecar-swap/back-off.ts';
+import { backOffUntil, imageStartsAfter } from '../../plan/sidecar-swap/back-off.ts';
 
 const nowMs = Date.parse('2026-11-22T10:00:00Z');
 const ago = (minutes: number) => new Date(nowMs - minutes * 60_000).toISOString();

@@ -1,11 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type {
-  OpenSwap,
-  SwapAwaitAnswer,
-  SwapLook,
-  SwapStage,
-  SwapStepAnswer,
-} from '../../workflows/plan/sidecar-swap/model.ts';
+import type { OpenSwap, SwapAwaitAnswer, SwapLook, SwapStage, SwapStepAnswer } from '../../plan/sidecar-swap/model.ts';
 import {
   afterNews,
   backOffUntilMs,
@@ -15,8 +9,8 @@ import {
   type SwapNews,
   type SwapProgress,
   wantedWork,
-} from '../../workflows/plan/sidecar-swap/progress.ts';
-import { swapDetailsOf, swapPhaseOf, swapWaitOf, workText } from '../../workflows/plan/sidecar-swap/texts.ts';
+} from '../../plan/sidecar-swap/progress.ts';
+import { swapDetailsOf, swapPhaseOf, swapWaitOf, workText } from '../../plan/sidecar-swap/texts.ts';
 
 const at = '2026-11-22T10:00:00Z';
 const atMs = Date.parse(at);

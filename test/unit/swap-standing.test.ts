@@ -4,12 +4,12 @@ import type { Pod } from '../../api/core/pod.ts';
 import { hotMark } from '../../api/sidecar-set/marks.ts';
 import { imageStartsAnnotation, swapAnnotation, swapWaits } from '../../api/sidecar-set/swap.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
-import { cancelWrite, resetWrite } from '../../workflows/plan/sidecar-set/swap.ts';
-import { targetOfSpec } from '../../workflows/plan/sidecar-set/target.ts';
-import { sidecarWrite } from '../../workflows/plan/sidecar-set/write.ts';
-import type { OpenSwap, SwapStage } from '../../workflows/plan/sidecar-swap/model.ts';
-import { goalStanding, stepStanding, swapStanding } from '../../workflows/plan/sidecar-swap/standing.ts';
-import { payloadBytes } from '../../workflows/plan/text-size.ts';
+import { cancelWrite, resetWrite } from '../../plan/sidecar-set/swap.ts';
+import { targetOfSpec } from '../../plan/sidecar-set/target.ts';
+import { sidecarWrite } from '../../plan/sidecar-set/write.ts';
+import type { OpenSwap, SwapStage } from '../../plan/sidecar-swap/model.ts';
+import { goalStanding, stepStanding, swapStanding } from '../../plan/sidecar-swap/standing.ts';
+import { payloadBytes } from '../../plan/text-size.ts';
 import {
   aSidecarSet,
   caughtUp,

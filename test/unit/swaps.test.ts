@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { reportAfterMs, Swaps } from '../../watcher/kinds/sidecar-set/swaps.ts';
 import type {
   OpenSwap,
   SwapAwaitAnswer,
@@ -9,8 +8,9 @@ import type {
   SwapStep,
   SwapStepAnswer,
   SwapStepRequest,
-} from '../../workflows/plan/sidecar-swap/model.ts';
-import type { SwapStanding } from '../../workflows/plan/sidecar-swap/standing.ts';
+} from '../../plan/sidecar-swap/model.ts';
+import type { SwapStanding } from '../../plan/sidecar-swap/standing.ts';
+import { reportAfterMs, Swaps } from '../../watcher/kinds/sidecar-set/swaps.ts';
 
 const pod = { namespace: 'shop', name: 'web-0', uid: 'p' };
 const set = { name: 'mesh', uid: 's' };

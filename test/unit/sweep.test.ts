@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Sweeper } from '../../workers/sweep.ts';
+import { Sweeper } from '../../process/sweep.ts';
 
 /** Simulates the activity of the event loop between looks; returns after which looks garbage was collected. */
 function sweeps(work: readonly number[]): readonly number[] {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
-import { waitFor } from '../../workflows/plan/decision.ts';
-import type { SidecarDecision } from '../../workflows/plan/terminate-sidecars.ts';
+import { waitFor } from '../../plan/decision.ts';
+import type { SidecarDecision } from '../../plan/terminate-sidecars.ts';
 import {
   answerToTermination,
   applyTerminationEvent,
@@ -11,7 +11,7 @@ import {
   repeatPauseMs,
   type TerminationEvent,
   type TerminationProgress,
-} from '../../workflows/plan/termination-progress.ts';
+} from '../../plan/termination-progress.ts';
 
 const paused: TerminationStatus = { waitingFor: { ...waitFor('Paused', [], 'Signal resume'), since: 'noon' } };
 const stop = { kind: 'requestStop', containers: ['proxy', 'mesh'] } as const;

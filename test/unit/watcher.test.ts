@@ -4,9 +4,9 @@ import { pino } from 'pino';
 import type { Resource } from '../../api/core/meta.ts';
 import { createKubeClient } from '../../kube/client.ts';
 import type { Term } from '../../kube/leader.ts';
+import { createMetrics } from '../../process/metrics.ts';
 import type { ControllerContext, ControllerOf } from '../../watcher/controller.ts';
 import { Watcher, type WatcherDependencies } from '../../watcher/watcher.ts';
-import { createMetrics } from '../../workers/metrics.ts';
 import { FakeApiServer, refusal } from '../support/fake-api/fake-api-server.ts';
 import { waitFor } from '../support/wait.ts';
 

@@ -3,7 +3,7 @@ import { request as httpsRequest } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { connect, type TLSSocket } from 'node:tls';
 import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { carryOut, certificatePolicy } from '../../watcher/admission/server/certificates.ts';
+import { carryOut, certificatePolicy } from '../../webhook/server/certificates.ts';
 import {
   type AdmissionServer,
   type AdmissionServerOptions,
@@ -13,8 +13,8 @@ import {
   type Route,
   type ServerCertificate,
   type ServerLimits,
-} from '../../watcher/admission/server/server.ts';
-import { bundleOf, createAuthority, issueCertificate, type KeyPairPem } from '../../watcher/admission/server/x509.ts';
+} from '../../webhook/server/server.ts';
+import { bundleOf, createAuthority, issueCertificate, type KeyPairPem } from '../../webhook/server/x509.ts';
 import { waitFor } from '../support/wait.ts';
 
 const log = { debug: () => undefined, warn: () => undefined, error: () => undefined };

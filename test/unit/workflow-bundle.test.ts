@@ -24,6 +24,6 @@ describe('the bundle of the workflows', () => {
 
     const names = [...readFileSync(file, 'utf8').matchAll(/^\/\*{3}\/ "([^"]+)"/gm)].map(([, name = '']) => name);
     expect(names).toContain('./workflows/index.ts');
-    expect(names.filter((name) => !/^(\.\/(api|node_modules|workflows)\/|\?)/.test(name))).toEqual([]);
+    expect(names.filter((name) => !/^(\.\/(api|plan|node_modules|workflows)\/|\?)/.test(name))).toEqual([]);
   });
 });

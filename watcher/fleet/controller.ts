@@ -16,12 +16,12 @@ import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types
 import { type Cache, compareVersions } from '../../kube/cache.ts';
 import type { Term } from '../../kube/leader.ts';
 import { RecentlySeen } from '../../kube/recently-seen.ts';
-import { type FleetFailures, type FleetInput, fleetInput } from '../../workflows/plan/fleet/input.ts';
-import type { FleetPlan, Permit } from '../../workflows/plan/fleet/permit.ts';
-import type { WorkloadPlanner } from '../../workflows/plan/fleet/planner.ts';
-import { isPodReady } from '../../workflows/plan/fleet/pods.ts';
-import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
-import type { Workload } from '../../workflows/plan/fleet/workload.ts';
+import { type FleetFailures, type FleetInput, fleetInput } from '../../plan/fleet/input.ts';
+import type { FleetPlan, Permit } from '../../plan/fleet/permit.ts';
+import type { WorkloadPlanner } from '../../plan/fleet/planner.ts';
+import { isPodReady } from '../../plan/fleet/pods.ts';
+import type { AsSeen, Intention } from '../../plan/fleet/steps.ts';
+import type { Workload } from '../../plan/fleet/workload.ts';
 import type { Controller, ControllerContext } from '../controller.ts';
 import { Drains } from '../drained.ts';
 import { isEdited } from './changes.ts';

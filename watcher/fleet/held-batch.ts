@@ -1,11 +1,5 @@
 /** A batch that a roll-out has handed in, and what has become of each of its pods by now. */
-import {
-  type BatchVerdict,
-  type ChosenPod,
-  type PodBatch,
-  type PodOutcome,
-  podsOf,
-} from '../../workflows/plan/fleet/batch.ts';
+import { type BatchVerdict, type ChosenPod, type PodBatch, type PodOutcome, podsOf } from '../../plan/fleet/batch.ts';
 import type { Held } from './held.ts';
 
 /** A permit to update the pods of one batch. */

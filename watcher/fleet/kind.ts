@@ -1,4 +1,4 @@
-import type { FleetPlan, Permit } from '../../workflows/plan/fleet/permit.ts';
+import type { FleetPlan, Permit } from '../../plan/fleet/permit.ts';
 
 /** Waits until the caches show a write. */
 export type Seen = (signal: AbortSignal) => Promise<void>;

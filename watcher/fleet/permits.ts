@@ -9,14 +9,8 @@
  * answered with a parked wait is remembered here, as if it were still pending, until the answer would be another one. Then
  * the roll-out is woken, and asks again.
  */
-import type { Wait } from '../../workflows/plan/decision.ts';
-import {
-  type BatchVerdict,
-  mostInBatch,
-  mostInFlight,
-  type PodBatch,
-  podsOf,
-} from '../../workflows/plan/fleet/batch.ts';
+import type { Wait } from '../../plan/decision.ts';
+import { type BatchVerdict, mostInBatch, mostInFlight, type PodBatch, podsOf } from '../../plan/fleet/batch.ts';
 import {
   type ChoiceVerdict,
   everyPod,
@@ -26,7 +20,7 @@ import {
   type NamedPods,
   type Permit,
   type Verdict,
-} from '../../workflows/plan/fleet/permit.ts';
+} from '../../plan/fleet/permit.ts';
 import { type Held, heldFor } from './held.ts';
 import { type BatchRequest, giveUp, type HeldBatch, heldBatch, restsForMs, settle } from './held-batch.ts';
 import type { PermitLife } from './kind.ts';

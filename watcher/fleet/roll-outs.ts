@@ -15,9 +15,9 @@ import {
 } from '../../api/fleet/operation.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { PassResult } from '../../kube/keyed-queue.ts';
-import type { OperationState } from '../../workers/metrics.ts';
-import type { RollOutWanted, WorkloadPlan } from '../../workflows/plan/fleet/input.ts';
-import { isHeld, ordersFor } from '../../workflows/plan/fleet/roll-out-orders.ts';
+import type { RollOutWanted, WorkloadPlan } from '../../plan/fleet/input.ts';
+import { isHeld, ordersFor } from '../../plan/fleet/roll-out-orders.ts';
+import type { OperationState } from '../../process/metrics.ts';
 import type { ControllerContext } from '../controller.ts';
 import { operationState } from '../operation-state.ts';
 import { type AnnotatedCommand, type Commanded, passOnCommand } from '../operator-commands.ts';

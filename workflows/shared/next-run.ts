@@ -1,6 +1,6 @@
 import { condition, workflowInfo } from '@temporalio/workflow';
 import type { NextWork } from '../../activities/temporal/next-run.ts';
-import { shortened, summaryBytes } from '../plan/text-size.ts';
+import { shortened, summaryBytes } from '../../plan/text-size.ts';
 import { temporal } from './activities.ts';
 import type { OperationRun } from './operation.ts';
 import type { KeptCommand } from './operator.ts';

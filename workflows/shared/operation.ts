@@ -8,7 +8,7 @@
  */
 import { CancellationScope, condition, defineSignal, patched, setHandler, workflowInfo } from '@temporalio/workflow';
 import { type CommandAnswer, type CommandName, changedSignal } from '../../api/engine/operations.ts';
-import { shortened } from '../plan/text-size.ts';
+import { shortened } from '../../plan/text-size.ts';
 import {
   internal,
   listenToOperator,

@@ -9,7 +9,7 @@ import {
   takesNoTarget,
   unknownCommand,
 } from '../../api/engine/operations.ts';
-import { fitting, shortened } from '../plan/text-size.ts';
+import { fitting, shortened } from '../../plan/text-size.ts';
 import { temporal } from './activities.ts';
 import { sentName } from './reserved-signals.ts';
 import { listOf, object, optional, text } from './shape.ts';

@@ -16,14 +16,14 @@ import type { ObjectEnd } from '../../api/core/conditions.ts';
 import type { NodeRef } from '../../api/core/refs.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
-import type { Wait } from '../plan/decision.ts';
-import type { BatchPod, PodBatch, PodOutcome } from '../plan/fleet/batch.ts';
-import type { OpenTag } from '../plan/images/pull-images.ts';
-import type { NodeOutcome, PullEnd } from '../plan/images/pull-waves.ts';
-import type { ContainerBefore, RecreateOrder } from '../plan/recreate/model.ts';
-import type { StaleInstance } from '../plan/refresh-environment.ts';
-import type { SwapSlot } from '../plan/sidecar-swap/model.ts';
-import type { SidecarStep } from '../plan/terminate-sidecars.ts';
+import type { Wait } from '../../plan/decision.ts';
+import type { BatchPod, PodBatch, PodOutcome } from '../../plan/fleet/batch.ts';
+import type { OpenTag } from '../../plan/images/pull-images.ts';
+import type { NodeOutcome, PullEnd } from '../../plan/images/pull-waves.ts';
+import type { ContainerBefore, RecreateOrder } from '../../plan/recreate/model.ts';
+import type { StaleInstance } from '../../plan/refresh-environment.ts';
+import type { SwapSlot } from '../../plan/sidecar-swap/model.ts';
+import type { SidecarStep } from '../../plan/terminate-sidecars.ts';
 import { byKind, flag, listOf, number, object, oneOf, optional, type Shape, text, time, unread } from './shape.ts';
 
 /** All activities by the name under which workers register them. */

@@ -1,6 +1,6 @@
 import { condition, isCancellation, setCurrentDetails } from '@temporalio/workflow';
 import { refusalWait } from '../../api/core/failure.ts';
-import { refusedPauseMs } from '../plan/refused-pause.ts';
+import { refusedPauseMs } from '../../plan/refused-pause.ts';
 import { asRefusal, type Refused, reasonOf } from './refusals.ts';
 
 /** How often an operator has sent `retry` so far. */

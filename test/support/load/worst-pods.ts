@@ -3,9 +3,9 @@ import { parseFeatureGates } from '../../../api/feature-gates.ts';
 import type { PodProbeMarker } from '../../../api/pod-probe-marker/types.ts';
 import { defaultSidecarSet } from '../../../api/sidecar-set/defaults.ts';
 import type { SidecarSet } from '../../../api/sidecar-set/types.ts';
-import { podChain, reviewPod } from '../../../watcher/admission/pod.ts';
-import type { SidecarSource } from '../../../watcher/admission/review/followed-sidecar-sets.ts';
-import type { Verdict } from '../../../watcher/admission/review/review.ts';
+import { podChain, reviewPod } from '../../../webhook/pod.ts';
+import type { SidecarSource } from '../../../webhook/review/followed-sidecar-sets.ts';
+import type { Verdict } from '../../../webhook/review/review.ts';
 import { sidecarSetDraft } from '../objects/sidecar-set.ts';
 
 // Writes the CPU time of a review of each of the worst pods, in milliseconds as JSON. The best one of at least

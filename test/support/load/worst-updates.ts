@@ -1,7 +1,7 @@
 import { parseFeatureGates } from '../../../api/feature-gates.ts';
 import type { KindName } from '../../../api/kinds.ts';
 import { webhooks } from '../../../api/webhooks.ts';
-import { type ReviewMeans, routesOf } from '../../../watcher/admission/routes.ts';
+import { type ReviewMeans, routesOf } from '../../../webhook/routes.ts';
 
 // Writes the CPU time of a review of the worst updates by the webhook paths of each kind, in milliseconds as JSON: the best one
 // of three, where the first one is not short already, and less of it on a slower core, as in worst-pods.ts. Objects are as a

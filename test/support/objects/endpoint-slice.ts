@@ -1,5 +1,5 @@
 import type { ObjectMeta } from '../../../api/core/meta.ts';
-import { type EndpointSlice, type Service, serviceLabel } from '../../../workflows/plan/drain.ts';
+import { type EndpointSlice, type Service, serviceLabel } from '../../../plan/drain.ts';
 import { metadataOf } from './metadata.ts';
 
 const identity = { namespace: 'shop', name: 'web', uid: 'uid-web' };

@@ -4,7 +4,7 @@ import { describeErrors } from '../../../api/core/field-error.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { crrLabel, kubeResource } from '../../../api/core/well-known.ts';
 import { unlessGone, unlessMovedOn } from '../../../kube/moved-on.ts';
-import type { RequestQueue } from '../../../workflows/plan/recreate/request-queue.ts';
+import type { RequestQueue } from '../../../plan/recreate/request-queue.ts';
 import { wantOperation } from './operation.ts';
 import type { RequestPassDependencies } from './pass.ts';
 import { nameOf } from './request.ts';

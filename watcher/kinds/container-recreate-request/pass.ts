@@ -15,7 +15,7 @@ import type { Cache } from '../../../kube/cache.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 import { tellEvent } from '../../../kube/events.ts';
 import { earliest, type PassResult } from '../../../kube/keyed-queue.ts';
-import { type RequestQueue, requestQueue } from '../../../workflows/plan/recreate/request-queue.ts';
+import { type RequestQueue, requestQueue } from '../../../plan/recreate/request-queue.ts';
 import { deleteExpired } from '../../expiry.ts';
 import { type CommandEvents, type Commanded, passOnCommand } from '../../operator-commands.ts';
 import type { Starter, WantedOperation } from '../../starter.ts';

@@ -21,7 +21,7 @@ import {
   listStatus,
   listSteps,
   templateHash,
-} from '../../../workflows/plan/images/image-list-pull-job.ts';
+} from '../../../plan/images/image-list-pull-job.ts';
 import { deleteExpired } from '../../expiry.ts';
 
 /** The index of jobs by the UID of their list. */

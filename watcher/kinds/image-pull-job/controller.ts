@@ -14,7 +14,7 @@ import { pullOnNodesType } from '../../../api/image-pull-job/operation.ts';
 import { type ImagePullJob, imagePullJobs, isFinished } from '../../../api/image-pull-job/types.ts';
 import { type NodeImage, nodeImages } from '../../../api/node-image/types.ts';
 import { RecentlySeen } from '../../../kube/recently-seen.ts';
-import type { OperationState } from '../../../workers/metrics.ts';
+import type { OperationState } from '../../../process/metrics.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { operationState } from '../../operation-state.ts';
 import { nodeImageIndexes } from '../node-image/controller.ts';

@@ -5,7 +5,7 @@
  */
 import { pullOnNodesId } from '../../../api/image-pull-job/operation.ts';
 import type { ImagePullJob } from '../../../api/image-pull-job/types.ts';
-import { type NodeStanding, nodesToTell } from '../../../workflows/plan/images/image-pull-job.ts';
+import { type NodeStanding, nodesToTell } from '../../../plan/images/image-pull-job.ts';
 import type { Starter } from '../../starter.ts';
 
 export interface EarlierRunTimes {

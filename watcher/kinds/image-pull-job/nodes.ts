@@ -12,8 +12,8 @@ import {
   type NodeStanding,
   nodesWithoutNodeImage,
   standings,
-} from '../../../workflows/plan/images/image-pull-job.ts';
-import { imageOf, withoutWish, withRetry, withWish } from '../../../workflows/plan/images/node-image.ts';
+} from '../../../plan/images/image-pull-job.ts';
+import { imageOf, withoutWish, withRetry, withWish } from '../../../plan/images/node-image.ts';
 import { nodeImagesByOwner } from '../node-image/controller.ts';
 import type { PullJobPassDependencies } from './pass.ts';
 import type { JobSecrets } from './secrets.ts';

@@ -34,10 +34,10 @@ import {
   nodesToRetry,
   nodesToTell,
   retryTold,
-} from '../../../workflows/plan/images/image-pull-job.ts';
-import { imageOf } from '../../../workflows/plan/images/node-image.ts';
-import { pullEndOf } from '../../../workflows/plan/images/pull-waves.ts';
-import { shortened, summaryBytes } from '../../../workflows/plan/text-size.ts';
+} from '../../../plan/images/image-pull-job.ts';
+import { imageOf } from '../../../plan/images/node-image.ts';
+import { pullEndOf } from '../../../plan/images/pull-waves.ts';
+import { shortened, summaryBytes } from '../../../plan/text-size.ts';
 import type { ControllerContext } from '../../controller.ts';
 import { deleteExpired } from '../../expiry.ts';
 import { type CommandEvents, hasCommand, passOnCommand } from '../../operator-commands.ts';

@@ -1,6 +1,6 @@
 import type { NodeHolder } from '../../../activities/fleet/nodes.ts';
 import type { Term } from '../../../kube/leader.ts';
-import type { NextNodes, Wave, WaveOutcome, WaveQuestion } from '../../../workflows/plan/images/pull-waves.ts';
+import type { NextNodes, Wave, WaveOutcome, WaveQuestion } from '../../../plan/images/pull-waves.ts';
 import type { PermitLife } from '../../fleet/kind.ts';
 import { JobWaves } from './waves.ts';
 

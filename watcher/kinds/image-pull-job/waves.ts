@@ -9,7 +9,7 @@
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
 import type { FirstWave } from '../../../api/image-pull-job/operation.ts';
 import type { ImagePullJob } from '../../../api/image-pull-job/types.ts';
-import type { NodeStanding } from '../../../workflows/plan/images/image-pull-job.ts';
+import type { NodeStanding } from '../../../plan/images/image-pull-job.ts';
 import {
   firstNames,
   mostInWave,
@@ -22,8 +22,8 @@ import {
   type WaveOutcome,
   type WaveQuestion,
   waveOutcome,
-} from '../../../workflows/plan/images/pull-waves.ts';
-import { waitWithin } from '../../../workflows/plan/text-size.ts';
+} from '../../../plan/images/pull-waves.ts';
+import { waitWithin } from '../../../plan/text-size.ts';
 import { type Held, heldFor } from '../../fleet/held.ts';
 import type { PermitLife } from '../../fleet/kind.ts';
 

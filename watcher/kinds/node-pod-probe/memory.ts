@@ -2,8 +2,8 @@ import type { Pod } from '../../../api/core/pod.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
 import type { KubeWriter } from '../../../kube/fence.ts';
 import { unlessMovedOn } from '../../../kube/moved-on.ts';
-import type { ContainerPorts, LostPort, PodMarks } from '../../../workflows/plan/probes/pod-probes.ts';
-import type { LeftOut } from '../../../workflows/plan/probes/probe-room.ts';
+import type { ContainerPorts, LostPort, PodMarks } from '../../../plan/probes/pod-probes.ts';
+import type { LeftOut } from '../../../plan/probes/probe-room.ts';
 
 /** What is remembered between passes; losing it does no harm. */
 export class NodeProbeMemory {

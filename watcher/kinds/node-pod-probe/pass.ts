@@ -31,8 +31,8 @@ import {
   serverlessMarksOf,
   withConditions,
   workListOf,
-} from '../../../workflows/plan/probes/pod-probes.ts';
-import { fittingWork, listRoom } from '../../../workflows/plan/probes/probe-room.ts';
+} from '../../../plan/probes/pod-probes.ts';
+import { fittingWork, listRoom } from '../../../plan/probes/probe-room.ts';
 import type { ControllerContext } from '../../controller.ts';
 import type { PodStatusWriter } from '../container-recreate-request/pod-readiness.ts';
 import type { NodeProbeMemory } from './memory.ts';

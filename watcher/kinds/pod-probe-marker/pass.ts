@@ -15,7 +15,7 @@ import {
 import type { Cache } from '../../../kube/cache.ts';
 import type { PassResult } from '../../../kube/keyed-queue.ts';
 import { unlessMovedOn } from '../../../kube/moved-on.ts';
-import { mayBeProbed } from '../../../workflows/plan/probes/pod-probes.ts';
+import { mayBeProbed } from '../../../plan/probes/pod-probes.ts';
 import type { ControllerContext } from '../../controller.ts';
 import type { NodeProbeMemory } from '../node-pod-probe/memory.ts';
 import { type ProbePassDependencies, passOverNode } from '../node-pod-probe/pass.ts';

@@ -14,7 +14,7 @@ import type { Pod } from '../../../api/core/pod.ts';
 import type { FeatureGates } from '../../../api/feature-gates.ts';
 import { rollOutBehind } from '../../../api/fleet/cause.ts';
 import type { Cache } from '../../../kube/cache.ts';
-import { staleContainers } from '../../../workflows/plan/fleet/in-place/completion.ts';
+import { staleContainers } from '../../../plan/fleet/in-place/completion.ts';
 import type { WantedOperation } from '../../starter.ts';
 
 export type RefreshGates = Pick<FeatureGates, 'DaemonWatchingPod' | 'InPlaceUpdateEnvFromMetadata'>;

@@ -8,10 +8,11 @@ import { sidecarSelectionName } from '../../../api/sidecar-set/selection.ts';
 import { swapSidecarType } from '../../../api/sidecar-set/swap.ts';
 import { isNotUpdate, type SidecarSet, sidecarSets } from '../../../api/sidecar-set/types.ts';
 import type { Change } from '../../../kube/cache.ts';
-import { isWhollyConsistent, listedSets } from '../../../workflows/plan/sidecar-set/pods.ts';
+import { derivedObjectWriter } from '../../../kube/derived-object.ts';
+import { isWhollyConsistent, listedSets } from '../../../plan/sidecar-set/pods.ts';
+import { concernsSelection, keptSelection, wantedSelection } from '../../../plan/sidecar-set/selection.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { ownerIn } from '../../fleet/owned.ts';
-import { concernsSelection, selectionWriter } from '../../sidecar-selection.ts';
 import { SidecarSetFleet } from './fleet.ts';
 import { storingSidecarSets } from './stored-version.ts';
 
@@ -24,9 +25,9 @@ export function sidecarSetController(context: ControllerContext): Controller {
   const fleet = new SidecarSetFleet(context);
   const { sets, rollOuts } = fleet;
   const storeAll = storingSidecarSets(context, sets);
-  const writeSelection = selectionWriter(context.kube, context.log);
+  const writeSelection = derivedObjectWriter(context.kube, context.log, keptSelection);
   const selections = context.queue('sidecar-selection', async () => {
-    if (context.config.featureGates.PodWebhook) await writeSelection([...sets.all()], sets.reached);
+    if (context.config.featureGates.PodWebhook) await writeSelection(wantedSelection([...sets.all()]), sets.reached);
     return undefined;
   });
   let isFirst = true;

@@ -22,21 +22,21 @@ import { type SidecarSet, sidecarSets } from '../../../api/sidecar-set/types.ts'
 import type { Cache } from '../../../kube/cache.ts';
 import type { Term } from '../../../kube/leader.ts';
 import { mayBeMade, unlessGone } from '../../../kube/moved-on.ts';
-import { type Wait, waitFor } from '../../../workflows/plan/decision.ts';
-import type { Permit } from '../../../workflows/plan/fleet/permit.ts';
-import type { AsSeen } from '../../../workflows/plan/fleet/steps.ts';
+import { type Wait, waitFor } from '../../../plan/decision.ts';
+import type { Permit } from '../../../plan/fleet/permit.ts';
+import type { AsSeen } from '../../../plan/fleet/steps.ts';
 import type {
   SidecarSetFailures,
   SidecarSetInput,
   SidecarSetPlan,
   SidecarSetStep,
-} from '../../../workflows/plan/sidecar-set/input.ts';
-import { planSidecarSet } from '../../../workflows/plan/sidecar-set/planner.ts';
-import { isManaged, listedSets } from '../../../workflows/plan/sidecar-set/pods.ts';
-import type { SidecarSetScene } from '../../../workflows/plan/sidecar-set/scene.ts';
-import { type SidecarTarget, targetOfSpec } from '../../../workflows/plan/sidecar-set/target.ts';
-import type { SwapOfPod } from '../../../workflows/plan/sidecar-swap/model.ts';
-import { type SwapStanding, swapStanding } from '../../../workflows/plan/sidecar-swap/standing.ts';
+} from '../../../plan/sidecar-set/input.ts';
+import { planSidecarSet } from '../../../plan/sidecar-set/planner.ts';
+import { isManaged, listedSets } from '../../../plan/sidecar-set/pods.ts';
+import type { SidecarSetScene } from '../../../plan/sidecar-set/scene.ts';
+import { type SidecarTarget, targetOfSpec } from '../../../plan/sidecar-set/target.ts';
+import type { SwapOfPod } from '../../../plan/sidecar-swap/model.ts';
+import { type SwapStanding, swapStanding } from '../../../plan/sidecar-swap/standing.ts';
 import type { ControllerContext } from '../../controller.ts';
 import { messageOf } from '../../fleet/failed-steps.ts';
 import { imagesOn } from '../../fleet/images-on-nodes.ts';

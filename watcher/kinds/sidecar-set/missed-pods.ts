@@ -3,7 +3,7 @@ import type { Pod } from '../../../api/core/pod.ts';
 import { canaryBase } from '../../../api/sidecar-set/canary.ts';
 import type { SidecarSet } from '../../../api/sidecar-set/types.ts';
 import type { Cache, Change } from '../../../kube/cache.ts';
-import { missedReason } from '../../../workflows/plan/sidecar-set/missing.ts';
+import { missedReason } from '../../../plan/sidecar-set/missing.ts';
 
 /** The caches that the pods are found in. */
 export interface MissedPodsWorld {

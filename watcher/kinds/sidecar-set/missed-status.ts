@@ -10,7 +10,7 @@ import { kubeResource } from '../../../api/core/well-known.ts';
 import { type SidecarSet, sidecarSets } from '../../../api/sidecar-set/types.ts';
 import type { PassResult } from '../../../kube/keyed-queue.ts';
 import { unlessMovedOn } from '../../../kube/moved-on.ts';
-import { keptMissed, missedStatus } from '../../../workflows/plan/sidecar-set/missing.ts';
+import { keptMissed, missedStatus } from '../../../plan/sidecar-set/missing.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { findMissedPods } from './missed-pods.ts';
 

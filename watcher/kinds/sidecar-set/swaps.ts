@@ -6,7 +6,7 @@
 import type { SwapHolder } from '../../../activities/fleet/swaps.ts';
 import { timestamp } from '../../../api/base/time.ts';
 import type { Term } from '../../../kube/leader.ts';
-import type { Wait } from '../../../workflows/plan/decision.ts';
+import type { Wait } from '../../../plan/decision.ts';
 import type {
   SwapAwaitAnswer,
   SwapAwaitRequest,
@@ -14,9 +14,9 @@ import type {
   SwapOfPod,
   SwapStepAnswer,
   SwapStepRequest,
-} from '../../../workflows/plan/sidecar-swap/model.ts';
-import { goalStanding, type SwapStanding, stepStanding } from '../../../workflows/plan/sidecar-swap/standing.ts';
-import { waitWithin } from '../../../workflows/plan/text-size.ts';
+} from '../../../plan/sidecar-swap/model.ts';
+import { goalStanding, type SwapStanding, stepStanding } from '../../../plan/sidecar-swap/standing.ts';
+import { waitWithin } from '../../../plan/text-size.ts';
 import { type Held, heldFor } from '../../fleet/held.ts';
 import type { PermitLife } from '../../fleet/kind.ts';
 

@@ -1,9 +1,9 @@
 /** StatefulSets as a fleet: how their PVCs are found, and how the steps of their planner are carried out. */
 import { eventComponent } from '../../../api/core/well-known.ts';
 import { type StatefulSet, statefulSetEvent } from '../../../api/stateful-set/types.ts';
-import type { FleetInput } from '../../../workflows/plan/fleet/input.ts';
-import { claimTemplateNames } from '../../../workflows/plan/stateful-set/claims.ts';
-import { statefulSetWorkloads } from '../../../workflows/plan/stateful-set/planner.ts';
+import type { FleetInput } from '../../../plan/fleet/input.ts';
+import { claimTemplateNames } from '../../../plan/stateful-set/claims.ts';
+import { statefulSetWorkloads } from '../../../plan/stateful-set/planner.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { FleetController } from '../../fleet/controller.ts';
 

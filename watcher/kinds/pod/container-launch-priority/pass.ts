@@ -22,8 +22,8 @@ import type { Cache } from '../../../../kube/cache.ts';
 import type { KubeWriter } from '../../../../kube/fence.ts';
 import type { PassResult } from '../../../../kube/keyed-queue.ts';
 import { hasMovedOn } from '../../../../kube/moved-on.ts';
-import { type LaunchStep, nextLaunch, unpublished } from '../../../../workflows/plan/container-launch-priority.ts';
-import { waitFor } from '../../../../workflows/plan/decision.ts';
+import { type LaunchStep, nextLaunch, unpublished } from '../../../../plan/container-launch-priority.ts';
+import { waitFor } from '../../../../plan/decision.ts';
 import { addKeys, keepIfOwn, keysOf, ownBarrier, removeBarriers } from './barrier.ts';
 import { emitEvent, keyOfProgress, progressEvent, reportMissed, writeLaunchStatus } from './report.ts';
 

@@ -13,8 +13,8 @@ import type { Pod } from '../../../../api/core/pod.ts';
 import { eventComponent, kubeResource } from '../../../../api/core/well-known.ts';
 import { tellEvent } from '../../../../kube/events.ts';
 import { hasMovedOn } from '../../../../kube/moved-on.ts';
-import { type LaunchStep, prioritiesOf } from '../../../../workflows/plan/container-launch-priority.ts';
-import { waitingOnBlockersSince } from '../../../../workflows/plan/waiting-since.ts';
+import { type LaunchStep, prioritiesOf } from '../../../../plan/container-launch-priority.ts';
+import { waitingOnBlockersSince } from '../../../../plan/waiting-since.ts';
 import { keysOf } from './barrier.ts';
 import type { LaunchPassDependencies } from './pass.ts';
 

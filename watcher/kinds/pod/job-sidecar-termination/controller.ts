@@ -11,7 +11,7 @@ import {
   terminateSidecarsType,
   terminationStatusOf,
 } from '../../../../api/job-sidecar-termination.ts';
-import type { OperationState } from '../../../../workers/metrics.ts';
+import type { OperationState } from '../../../../process/metrics.ts';
 import type { Controller, ControllerContext } from '../../../controller.ts';
 import { operationState } from '../../../operation-state.ts';
 import { hasCommand } from '../../../operator-commands.ts';

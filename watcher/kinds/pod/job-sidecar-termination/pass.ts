@@ -31,8 +31,8 @@ import type { Cache } from '../../../../kube/cache.ts';
 import type { KubeClient } from '../../../../kube/client.ts';
 import type { PassResult } from '../../../../kube/keyed-queue.ts';
 import { unlessMovedOn } from '../../../../kube/moved-on.ts';
-import { waitFor } from '../../../../workflows/plan/decision.ts';
-import { waitingSince } from '../../../../workflows/plan/waiting-since.ts';
+import { waitFor } from '../../../../plan/decision.ts';
+import { waitingSince } from '../../../../plan/waiting-since.ts';
 import { type CommandEvents, passOnCommand } from '../../../operator-commands.ts';
 import type { Starter, WantedOperation } from '../../../starter.ts';
 

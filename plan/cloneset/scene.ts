@@ -1,0 +1,113 @@
+/** The desired state of a CloneSet's pods, and the numbers that follow from it, for scaling and updating. */
+
+import { type CloneSet, cloneSetDefault, type RollingUpdate } from '../../api/cloneset/types.ts';
+import type { FleetPod } from '../fleet/pods.ts';
+import { type FleetScene, isAtGoal, isOnTheWay } from '../fleet/scene.ts';
+import { type Limits, limitsOf, type Numbers, numbersOf, type Question } from './counts.ts';
+import type { CloneSetInput } from './input.ts';
+
+/** Everything that the parts of a pass share. */
+export interface CloneSetScene extends FleetScene<CloneSet, CloneSetInput> {
+  /** Undefined where the pods are left to the user and `rollingUpdate` is absent. */
+  readonly rollingUpdate: RollingUpdate | undefined;
+  readonly limits: Limits;
+}
+
+/** Adds what only a CloneSet has. */
+export function cloneSetScene(scene: FleetScene<CloneSet, CloneSetInput>): CloneSetScene {
+  const { spec } = scene.owner;
+  const rollingUpdate = rollingUpdateOf(scene.owner);
+  const limits = limitsOf({
+    replicas: scene.replicas,
+    rollingUpdate,
+    scaleMaxUnavailable: spec.scaleStrategy?.maxUnavailable,
+  });
+  return { ...scene, rollingUpdate, limits: scene.isUndo ? { ...limits, partition: 0 } : limits };
+}
+
+/** How the pods are updated; undefined where they are left to the user and `rollingUpdate` is absent. */
+export function rollingUpdateOf({ spec }: CloneSet): RollingUpdate | undefined {
+  const { type, rollingUpdate } = spec.updateStrategy ?? {};
+  return rollingUpdate ?? (type === 'OnDelete' ? undefined : {});
+}
+
+/** How many pods the CloneSet wants. */
+export function replicasOf({ spec }: Pick<CloneSet, 'spec'>): number {
+  return spec.replicas ?? cloneSetDefault.replicas;
+}
+
+/** The numbers for updating: a pod has the revision in its label. */
+export function updateNumbers(scene: CloneSetScene): Numbers {
+  return numbersFor(scene, (pod) => isAtGoal(scene, pod));
+}
+
+/** The numbers for scaling. */
+export function scaleNumbers(scene: CloneSetScene): Numbers {
+  return numbersFor(scene, (pod) => countsAsNew(scene, pod));
+}
+
+/** LC-28: whether scaling counts the pod as new. */
+export function countsAsNew(scene: CloneSetScene, pod: FleetPod): boolean {
+  const isAhead = scene.input.gates.PreparingUpdateAsUpdate && pod.state === 'PreparingUpdate';
+  return isAhead || isAtGoal(scene, pod);
+}
+
+function numbersFor(scene: CloneSetScene, isNew: (pod: FleetPod) => boolean): Numbers {
+  const { input: world, counted, coming = [], limits, revisions } = scene;
+  const asCounted = (pod: FleetPod) => ({
+    isNew: isNew(pod),
+    isPreparingDelete: pod.state === 'PreparingDelete',
+    isSpecified: pod.isSpecified,
+    isAvailable: pod.isAvailable,
+  });
+  return numbersOf({
+    limits,
+    pods: [...counted.map(asCounted), ...coming.map(({ pod, count }) => ({ ...asCounted(pod), count }))],
+    canRollBack:
+      world.gates.CloneSetPartitionRollback &&
+      !scene.isUndo &&
+      revisions.current.metadata.name !== revisions.update.metadata.name,
+    excludePreparingDelete: excludesPreparingDelete(world),
+    updateSurge: updateSurge(scene),
+  });
+}
+
+/** CS-38. */
+function excludesPreparingDelete({ owner: set, excludePreparingDelete }: CloneSetInput): boolean {
+  return excludePreparingDelete || (set.spec.scaleStrategy?.excludePreparingDelete ?? false);
+}
+
+/**
+ * Creating a pod in addition to the replicas is a step of the roll-out and needs its permit. Without one the existing
+ * surge pods stay; otherwise they would come and go with the permit.
+ */
+function updateSurge(scene: CloneSetScene): NonNullable<Question['updateSurge']> {
+  const { counted, limits, input: world, permit } = scene;
+  const there = Math.max(replaceable(counted, world).length + comingOf(scene) - limits.replicas, 0);
+  const arrived = counted.filter((pod) => isAtGoal(scene, pod)).length + comingOf(scene, isAtGoal);
+  if (permit === undefined || permit.paused) return { kind: 'kept', pods: Math.min(there, arrived) };
+  return { kind: 'atMost', pods: there + batchRoom(scene) };
+}
+
+/** The number of pods to be created for which this is true. */
+function comingOf(scene: CloneSetScene, is: (scene: CloneSetScene, pod: FleetPod) => boolean = () => true): number {
+  return (scene.coming ?? []).reduce((sum, { pod, count }) => sum + (is(scene, pod) ? count : 0), 0);
+}
+
+/** How many more pods may be disrupted now; 0 without a permit. */
+export function batchRoom(scene: CloneSetScene): number {
+  const { permit, limits, counted, input: world } = scene;
+  if (permit === undefined || permit.paused) return 0;
+  const arrived = counted.filter((pod) => isAtGoal(scene, pod)).length;
+  const old = replaceable(counted, world).filter((pod) => !isAtGoal(scene, pod));
+  const onTheWay = old.filter(isOnTheWay).length;
+  // Missing pods will be created, mostly with the wanted revision.
+  const missingOld = Math.max(limits.partition - (counted.length - arrived), 0);
+  const missing = Math.max(limits.replicas - counted.length - missingOld, 0);
+  return Math.max(permit.batch - arrived - onTheWay - missing, 0);
+}
+
+/** The pods that are replaced only after they are gone (CS-38). */
+function replaceable(counted: readonly FleetPod[], world: CloneSetInput): readonly FleetPod[] {
+  return excludesPreparingDelete(world) ? counted.filter(({ state }) => state !== 'PreparingDelete') : counted;
+}

@@ -1,0 +1,68 @@
+/** A kind of workload as the watcher and the command line work with it: what to do about it, and which pods come next. */
+import type { Resource } from '../../api/core/meta.ts';
+import { firstWait, type Wait } from '../decision.ts';
+import type { PodBatch } from './batch.ts';
+import type { PodWrite } from './in-place/update.ts';
+import type { FleetInput, WorkloadPlan } from './input.ts';
+import type { FleetPlanner, ScalePlan } from './kind.ts';
+import { everyPod } from './permit.ts';
+import { afterDrain, planFleet, sceneIn } from './plan.ts';
+import type { FleetScene } from './scene.ts';
+import type { DrainedPod, UpdateDemand } from './update.ts';
+import type { Workload } from './workload.ts';
+
+/** The decisions about one kind of workload. Pure. */
+export interface WorkloadPlanner<Owner extends Workload, Input extends FleetInput<Owner> = FleetInput<Owner>> {
+  readonly resource: Resource;
+  /** What to do now. */
+  plan(input: Input): WorkloadPlan<Owner['status'] & object>;
+  /** Which pods are disrupted next, were there a permit for any. */
+  chooseBatch(input: Input): Choice;
+  /**
+   * Gives the function that works out the writes of an update again, for a pod that is out of service by now; it answers
+   * undefined when the update is not to continue. Asked once for each look, and only where a pod is drained.
+   */
+  afterDrain(input: Input): ((drained: DrainedPod) => readonly PodWrite[] | undefined) | undefined;
+}
+
+/** The planner of a kind that keeps pods. */
+export function workloadPlanner<
+  Owner extends Workload,
+  Input extends FleetInput<Owner>,
+  Scene extends FleetScene<Owner, Input>,
+  Scale extends ScalePlan,
+  Demand extends UpdateDemand,
+>(kind: FleetPlanner<Owner, Input, Scene, Scale, Demand>): WorkloadPlanner<Owner, Input> {
+  return {
+    resource: kind.resource,
+    plan: (input) => planFleet(kind, input),
+    chooseBatch: (input) => chooseBatch(kind, input),
+    afterDrain: (input) => afterDrain(kind, input),
+  };
+}
+
+/** What a roll-out that has no pods in flight is told when it asks which ones go next. */
+function chooseBatch<
+  Owner extends Workload,
+  Input extends FleetInput<Owner>,
+  Scene extends FleetScene<Owner, Input>,
+  Scale extends ScalePlan,
+  Demand extends UpdateDemand,
+>(kind: FleetPlanner<Owner, Input, Scene, Scale, Demand>, input: Input): Choice {
+  const revision = sceneIn(kind, input)?.target.metadata.name;
+  if (revision === undefined) return { kind: 'done' };
+  // What operators have ordered holds besides.
+  const permit = { revision, paused: false, skip: [], batch: everyPod, pods: new Map<string, string>(), chooses: true };
+  const { situation, standing } = planFleet(kind, { ...input, permit });
+  if (situation === undefined) return { kind: 'done' };
+  if (standing.kind === 'pods') return standing;
+  const wait = situation.update.demand.left === 0 ? undefined : firstWait(kind.rules, situation);
+  return wait ? { kind: 'wait', wait } : { kind: 'done' };
+}
+
+/** Which pods may be disrupted next, or why none may. */
+export type Choice =
+  | { readonly kind: 'pods'; readonly batch: PodBatch }
+  | { readonly kind: 'wait'; readonly wait: Wait }
+  /** There is nothing to update. */
+  | { readonly kind: 'done' };

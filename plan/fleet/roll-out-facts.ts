@@ -1,0 +1,31 @@
+/** Whether there is anything to roll out, and what the roll-out has to know of the workload. */
+import type { RollOutFacts } from '../../api/fleet/operation.ts';
+import { doubtAbout } from '../../api/fleet/revision.ts';
+import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
+import type { Situation } from './kind.ts';
+import { previousRevision } from './revisions.ts';
+import { skippedPods } from './scene.ts';
+
+/** Whether pods are to be updated, besides those that an operator leaves out. A pod whose update has begun is not. */
+export function isUpdateLeft({ scene, update }: Pick<Situation, 'scene' | 'update'>): boolean {
+  const { left, concerns } = update.demand;
+  if (scene.strategy.isOnDelete || left === 0) return false;
+  const skip = skippedPods(scene);
+  return left < 0 || scene.counted.some((pod) => concerns(pod) && !skip.has(pod.name));
+}
+
+/** The facts for a roll-out of this workload, whether or not there is anything to roll out. */
+export function rollOutFacts({ scene }: Pick<Situation, 'scene'>): RollOutFacts {
+  const { owner, revisions, replicas } = scene;
+  const previous = previousRevision(revisions);
+  const previousDoubt = previous && doubtAbout(previous);
+  const orders = ordersOf(owner);
+  return {
+    generation: owner.metadata.generation ?? 0,
+    revision: revisions.update.metadata.name,
+    replicas,
+    ...(previous && { previous: previous.metadata.name }),
+    ...(previousDoubt !== undefined && { previousDoubt }),
+    ...(orders && { orders }),
+  };
+}

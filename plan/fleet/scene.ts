@@ -1,0 +1,124 @@
+/** What the pods of a workload are to be now, and how far its roll-out may go: what all decisions of a pass share. */
+
+import { timestamp } from '../../api/base/time.ts';
+import type { Resource } from '../../api/core/meta.ts';
+import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
+import type { ControllerRevision, RevisionScheme } from '../../api/fleet/revision.ts';
+import { ordersOf, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import type { PodUpdatePolicy } from './in-place/decide.ts';
+import type { FleetInput } from './input.ts';
+import type { Permit, Undo } from './permit.ts';
+import { type AlikePods, type FleetPod, isOfRevision } from './pods.ts';
+import type { PreDownloadSettings } from './pre-download.ts';
+import type { Revisions } from './revisions.ts';
+import { ordersFor, permitUnder, undoOf } from './roll-out-orders.ts';
+import type { FleetWaitTexts } from './waits.ts';
+import type { Workload } from './workload.ts';
+
+/** What the spec of a workload says about updates, in one shape for all kinds. */
+export interface UpdateStrategy {
+  /** The pods are left to the user. */
+  readonly isOnDelete: boolean;
+  readonly isPaused: boolean;
+  readonly podUpdatePolicy: PodUpdatePolicy;
+  /** How long a pod is out of service before its containers change. */
+  readonly graceSeconds: number;
+  readonly lifecycle: Lifecycle | undefined;
+  /** Absent: nothing is pre-downloaded. */
+  readonly preDownload?: PreDownloadSettings;
+}
+
+/** Everything that the decisions of a pass share. */
+export interface FleetScene<Owner extends Workload = Workload, Input extends FleetInput<Owner> = FleetInput<Owner>> {
+  readonly input: Input;
+  readonly owner: Owner;
+  readonly resource: Resource;
+  readonly scheme: Pick<RevisionScheme<never>, 'podLabels' | 'recreatesForClaims'>;
+  readonly strategy: UpdateStrategy;
+  /** What a person can do about each wait. */
+  readonly texts: FleetWaitTexts;
+  /** How many pods the workload wants. */
+  readonly replicas: number;
+  /** RFC 3339. */
+  readonly now: string;
+  readonly counted: readonly FleetPod[];
+  /** Pods that a preview counts as if they were there; absent: none. */
+  readonly coming?: readonly AlikePods[];
+  readonly revisions: Revisions;
+  /** What pods are to become. */
+  readonly target: ControllerRevision;
+  /** What pods are made of that are to stay old. */
+  readonly other: ControllerRevision;
+  /** The permit, if it is one for what is to be done now. */
+  readonly permit: Permit | undefined;
+  readonly isUndo: boolean;
+  /** What operators have decided about what is to be done now. */
+  readonly orders: RollOutOrders | undefined;
+}
+
+/** Puts together what the input says about where the pods are to go. */
+export function fleetScene<Owner extends Workload, Input extends FleetInput<Owner>>(given: {
+  readonly input: Input;
+  readonly counted: readonly FleetPod[];
+  readonly revisions: Revisions;
+  readonly resource: Resource;
+  readonly scheme: RevisionScheme<Owner>;
+  readonly strategy: UpdateStrategy;
+  readonly texts: FleetWaitTexts;
+  readonly replicas: number;
+}): FleetScene<Owner, Input> {
+  const { input, revisions } = given;
+  const { owner, permit } = input;
+  const orders = ordersFor(ordersOf(owner), revisions.update.metadata.name);
+  // The permit may know of an undo a moment before the caches show it.
+  const undone = undoneTo(input.undo ?? undoOf(orders) ?? permit?.undo, revisions);
+  const target = undone ?? revisions.update;
+  return {
+    ...given,
+    owner,
+    now: timestamp(input.nowMs),
+    target,
+    other: undone ? revisions.update : revisions.current,
+    permit: permit?.revision === target.metadata.name ? permitUnder(permit, orders) : undefined,
+    isUndo: undone !== undefined,
+    orders,
+  };
+}
+
+/** The revision that an operator wants back in place of the one in the spec. */
+function undoneTo(undo: Undo | undefined, { all, update }: Revisions): ControllerRevision | undefined {
+  if (undo?.from !== update.metadata.name) return undefined;
+  return all.find(({ metadata }) => metadata.name === undo.to);
+}
+
+/**
+ * Whether the pod is where it is to go. During an undo that is any revision but the one that is taken back: only pods that
+ * the roll-out has changed are changed again.
+ */
+export function isAtGoal({ revisions, isUndo }: Pick<FleetScene, 'revisions' | 'isUndo'>, pod: FleetPod): boolean {
+  return isOfRevision(pod, revisions.update.metadata.name) !== isUndo;
+}
+
+/** How many more updates the permit has room for, where a pod is replaced in its place. */
+export function permitRoom(scene: Pick<FleetScene, 'permit' | 'counted' | 'revisions' | 'isUndo'>): number {
+  const { permit, counted } = scene;
+  return Math.max((permit?.batch ?? 0) - counted.filter((pod) => isAtGoal(scene, pod)).length, 0);
+}
+
+/** How many pods are where they are to go, for people. */
+export function progressOf(
+  scene: Pick<FleetScene, 'revisions' | 'isUndo' | 'counted' | 'replicas' | 'target'>,
+): string {
+  const arrived = scene.counted.filter((pod) => isAtGoal(scene, pod)).length;
+  return `${arrived} of ${scene.replicas} pods are of revision ${scene.target.metadata.name}`;
+}
+
+/** Names of pods that operators leave out of the update. */
+export function skippedPods({ permit, orders }: Pick<FleetScene, 'permit' | 'orders'>): ReadonlySet<string> {
+  return new Set([...(permit?.skip ?? []), ...(orders?.skip ?? [])]);
+}
+
+/** Whether an update of the pod, or its replacement, has been begun. */
+export function isOnTheWay({ state, isSpecified, isTerminating }: FleetPod): boolean {
+  return isTerminating || isSpecified || state === 'PreparingUpdate' || state === 'PreparingDelete';
+}

@@ -1,0 +1,312 @@
+/**
+ * Which pods of a workload are brought to the wanted revision now, and how (CS-50…59, LC-20…30).
+ *
+ * The pods to be updated stand in a line, in the order that the kind gives. At a pod for which the budget has no room, the
+ * walk along the line ends, or passes over it to pods that cost nothing. A start takes a permit; only pods that have been held for their update, and are free
+ * now, continue without one.
+ */
+import { sameJson } from '../../api/base/json.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { podMark } from '../../api/fleet/marks.ts';
+import { type ControllerRevision, revisionOfPod } from '../../api/fleet/revision.ts';
+import { inPlaceReadinessGate, inPlaceReason } from '../../api/in-place/annotations.ts';
+import { type ChosenPod, mostInBatch } from './batch.ts';
+import {
+  batchesOf,
+  budgetRetryMs,
+  decideInPlace,
+  type InPlaceDecision,
+  type PodWrite,
+  type RecreateCause,
+  startInPlace,
+} from './in-place/update.ts';
+import { beforeUpdate, enter, stateMetadata, stateWithoutUpdate } from './lifecycle.ts';
+import { first, inOrder, type PodOrder } from './order.ts';
+import { writes } from './pod-writes.ts';
+import { asSeen, type FleetPod } from './pods.ts';
+import { prefetchOf } from './pre-download.ts';
+import type { Prefetch } from './prefetch.ts';
+import type { FleetScene } from './scene.ts';
+import type { Intention } from './steps.ts';
+
+/** How much there is to update. */
+export interface UpdateDemand {
+  /** How many pods are to be updated; less than 0: as many pods go back to the old revision. */
+  readonly left: number;
+  /** How many pods stay at older revisions. */
+  readonly keeps: number;
+  /** Whether this pod is one of those that may be updated. */
+  readonly concerns: (pod: FleetPod) => boolean;
+}
+
+/** The pods that are to be updated, and how far the walk along them may go now. */
+export interface UpdateLine {
+  /** In their order; those that are held, or out of service, for their update come first (`underWayFirst`). */
+  readonly pods: readonly FleetPod[];
+  /** How many updates the permit has room for. */
+  readonly room: number;
+  /** Asked about one after the other, once: whether the budget has room for this pod, besides those before it. */
+  readonly admits: (pod: FleetPod) => boolean;
+  /** Whether the pods behind one that the budget has no room for are asked about. False: the walk ends there. */
+  readonly passesOver: boolean;
+}
+
+/** Why no further pod is updated now. */
+export type UpdateStop =
+  /** No pod is to be updated. */
+  | { readonly kind: 'done' }
+  | { readonly kind: 'onDelete' }
+  | { readonly kind: 'paused'; readonly by: 'spec' | 'operator' }
+  | { readonly kind: 'noPermit' }
+  /** The permit, or the pass, is for no more pods than have been started. */
+  | { readonly kind: 'batchFull' }
+  /** All that are left have been started, or are to be left out. */
+  | { readonly kind: 'started' }
+  /** The budget has no room for this pod. */
+  | { readonly kind: 'budget'; readonly pod: FleetPod }
+  /** Its images are not yet on as many nodes as the workload asks for. */
+  | { readonly kind: 'imageNotReady'; readonly prefetch: Prefetch }
+  /** Another object's budget has refused it. */
+  | { readonly kind: 'refused'; readonly pod: FleetPod; readonly by: string }
+  /** It may not be recreated, and cannot be updated in place. */
+  | { readonly kind: 'impossible'; readonly pod: FleetPod; readonly because: RecreateCause };
+
+/** A pod that was taken out of service for its update. */
+export interface DrainedPod {
+  readonly before: Pod;
+  /** As it is now. */
+  readonly live: Pod;
+  /** The name of the revision that it is to become. */
+  readonly revision: string;
+}
+
+export interface UpdatePlan<Demand extends UpdateDemand = UpdateDemand> {
+  /** Starts that were granted before, and pods that are not to be updated after all. */
+  readonly upkeep: readonly Intention[];
+  readonly disruption: readonly Intention[];
+  /** The pods whose update `disruption` begins. */
+  readonly begun: readonly FleetPod[];
+  /** Of a permit that chooses: the pods that may go next, besides those that it names. */
+  readonly candidates: readonly ChosenPod[];
+  readonly demand: Demand;
+  readonly stop: UpdateStop;
+}
+
+/**
+ * What to start now. `busy` names pods that are written already in this pass. While the number of pods is not as wanted
+ * (`isScaling`), it is not known yet how many are to be updated, so no pod is sent back from its hold.
+ */
+export function planUpdate<Demand extends UpdateDemand>(
+  scene: FleetScene,
+  demand: Demand,
+  pass: { readonly line: () => UpdateLine; readonly busy: ReadonlySet<string>; readonly isScaling: boolean },
+): UpdatePlan<Demand> {
+  const idle = { upkeep: [], disruption: [], begun: [], candidates: [], demand };
+  const backFromHold = (line: readonly FleetPod[]) => (pass.isScaling ? [] : releasedFromHold(scene, line, pass.busy));
+  if (scene.strategy.isOnDelete) return { ...idle, upkeep: backFromHold([]), stop: { kind: 'onDelete' } };
+  if (demand.left === 0) return { ...idle, upkeep: backFromHold([]), stop: { kind: 'done' } };
+  if (scene.strategy.isPaused) return { ...idle, stop: { kind: 'paused', by: 'spec' } };
+
+  const line = pass.line();
+  const walk = walkAlong(line, { scene, busy: pass.busy, isBack: demand.left < 0 });
+  return { ...walk, upkeep: [...walk.upkeep, ...backFromHold(line.pods)], demand };
+}
+
+/** Pods that are out of service for their update already are ahead, so that no other takes their place in the budget. */
+export const underWayFirst: PodOrder = inOrder(first(isHeld), first(isDrained));
+
+export function isHeld({ state }: FleetPod): boolean {
+  return state === 'PreparingUpdate';
+}
+
+/** Whether the pod has been taken out of service for an update that nothing else shows yet. */
+export function isDrained(pod: FleetPod): boolean {
+  return isOutOfService(pod) && pod.state !== 'Updating';
+}
+
+function isOutOfService({ pod }: FleetPod): boolean {
+  const gate = pod.status?.conditions?.find(({ type }) => type === inPlaceReadinessGate);
+  return gate?.status === 'False' && gate.reason === inPlaceReason;
+}
+
+/** CS-55, CS-55b, CS-56. */
+function walkAlong(
+  line: UpdateLine,
+  pass: { readonly scene: FleetScene; readonly busy: ReadonlySet<string>; readonly isBack: boolean },
+): Omit<UpdatePlan, 'demand'> {
+  const { scene, busy, isBack } = pass;
+  const { input, permit } = scene;
+  const upkeep: Intention[] = [];
+  const disruption: Intention[] = [];
+  const begun: FleetPod[] = [];
+  const candidates: ChosenPod[] = [];
+  const stopAt = (stop: UpdateStop) => ({ upkeep, disruption, begun, candidates, stop });
+  const prefetch = isBack ? undefined : prefetchOf(scene);
+  const target = isBack ? scene.other : scene.target;
+  let heldBack: FleetPod | undefined;
+  let room = Math.min(isBack ? Number.POSITIVE_INFINITY : line.room, input.mostStarts ?? Number.POSITIVE_INFINITY);
+
+  for (const pod of namedFirst(line.pods, permit)) {
+    const hasBegun = isHeld(pod);
+    const isNamed = isNamedBy(permit, pod);
+    // What the permit is not for takes no part of the budget, unless it is asked what may go next.
+    if (!hasBegun && !isNamed && !permit?.chooses) continue;
+    if (!line.admits(pod)) {
+      heldBack ??= pod;
+      if (line.passesOver) continue;
+      break;
+    }
+    if (busy.has(pod.name)) continue;
+
+    if (!hasBegun) {
+      if (permit?.paused) return stopAt({ kind: 'paused', by: 'operator' });
+      if (prefetch && !prefetch.isReached) return stopAt({ kind: 'imageNotReady', prefetch });
+      if (permit === undefined) return stopAt({ kind: 'noPermit' });
+      if (isNamed ? room <= 0 : candidates.length >= mostInBatch) return stopAt({ kind: 'batchFull' });
+    }
+    const refusal = input.refusals?.find((refused) => refused.pod === pod.name);
+    if (refusal) return stopAt({ kind: 'refused', pod, by: refusal.by });
+
+    const decision = decideUpdate(scene, pod, target);
+    if (decision.kind === 'refused') return stopAt({ kind: 'impossible', pod, because: decision.because });
+    const goesOn = hasBegun && decision.kind === 'inPlace';
+    if (!goesOn && !isNamed) {
+      // One that was held for an update in place, and has to be recreated after all, is chosen again.
+      if (permit?.chooses && !permit.paused) candidates.push(chosen(pod, decision));
+      continue;
+    }
+    const steps = startOf(scene, pod, decision, target);
+    if (goesOn) upkeep.push(...steps);
+    else if (permit !== undefined && !permit.paused) {
+      disruption.push(...steps);
+      if (steps.length > 0) begun.push(pod);
+    }
+    if (!hasBegun) room--;
+  }
+  return stopAt(heldBack ? { kind: 'budget', pod: heldBack } : { kind: 'started' });
+}
+
+/** Whether the permit is for this pod. Without one it is not known yet, and asked further on. */
+function isNamedBy(permit: FleetScene['permit'], { pod }: FleetPod): boolean {
+  return permit?.pods === undefined || permit.pods.has(pod.metadata.uid);
+}
+
+/** Pods that a permit names have been promised their part of the budget before others are chosen. */
+function namedFirst(pods: readonly FleetPod[], permit: FleetScene['permit']): readonly FleetPod[] {
+  if (!permit?.chooses || !permit.pods?.size) return pods;
+  return pods.toSorted(
+    inOrder(
+      first(isHeld),
+      first(isDrained),
+      first((pod) => isNamedBy(permit, pod)),
+    ),
+  );
+}
+
+function chosen({ pod, name }: FleetPod, decision: Exclude<InPlaceDecision, { readonly kind: 'refused' }>): ChosenPod {
+  const { namespace = '', uid } = pod.metadata;
+  const how =
+    decision.kind === 'inPlace'
+      ? ({ how: 'inPlace', containers: batchesOf(pod, decision.change) } as const)
+      : ({ how: 'recreate' } as const);
+  return { namespace, name, uid, ...how };
+}
+
+/** Whether this pod can go to a revision in place, and by what change (IPU-1…13). */
+export function decideUpdate(
+  { revisions, strategy, scheme, input }: FleetScene,
+  { pod, revision }: FleetPod,
+  target: ControllerRevision,
+): InPlaceDecision {
+  return decideInPlace({
+    policy: strategy.podUpdatePolicy,
+    oldRevision: revisionOfPod(revision, revisions.all),
+    newRevision: target,
+    gates: input.gates,
+    recreatesForClaims: scheme.recreatesForClaims(input.gates),
+    pod,
+    history: revisions.all,
+  });
+}
+
+/**
+ * The writes of an update whose drain is over, for the pod as it is by then. Undefined when it is no longer the pod that
+ * was drained for this: the next look decides again. `asMember` looks at a single pod.
+ */
+export function updateAfterDrain(
+  scene: FleetScene,
+  { before, live, revision }: DrainedPod,
+  asMember: (pod: Pod) => FleetPod | undefined,
+): readonly PodWrite[] | undefined {
+  const [was, is] = [asMember(before), asMember(live)];
+  const target = scene.revisions.all.find(({ metadata }) => metadata.name === revision);
+  if (was === undefined || is === undefined || target === undefined) return undefined;
+  const isSame =
+    before.metadata.uid === live.metadata.uid &&
+    was.revision === is.revision &&
+    was.state === is.state &&
+    was.isSpecified === is.isSpecified &&
+    sameJson(before.spec, live.spec);
+  if (!isSame) return undefined;
+  const decision = decideUpdate(scene, is, target);
+  if (decision.kind !== 'inPlace') return undefined;
+  const [step] = startOf(scene, is, decision, target);
+  return step?.kind === 'updatePod' && isOutOfService(is) ? step.writes : undefined;
+}
+
+function startOf(
+  scene: FleetScene,
+  pod: FleetPod,
+  decision: Exclude<InPlaceDecision, { kind: 'refused' }>,
+  target: ControllerRevision,
+): readonly Intention[] {
+  const { input, scheme, strategy, now } = scene;
+  const { lifecycle, graceSeconds } = strategy;
+  const revision = target.metadata.name;
+  if (decision.kind === 'recreate') {
+    const patch = { metadata: { labels: { [podMark.specifiedDelete]: 'true' } } };
+    return [{ kind: 'recreatePod', pod: asSeen(pod.pod), revision, writes: [{ kind: 'pod', patch }] }];
+  }
+  switch (beforeUpdate(pod.pod, lifecycle)) {
+    case 'wait':
+      return [];
+    case 'prepare':
+      return writes(pod, 'prepareUpdate', enter('PreparingUpdate', pod.pod, lifecycle, now));
+    case 'start': {
+      const { labels, annotations } = stateMetadata('Updating', now);
+      const { drain, writes: all } = startInPlace({
+        pod: pod.pod,
+        change: decision.change,
+        revision,
+        labels: { ...scheme.podLabels(revision, input.gates), ...labels },
+        annotations,
+        graceSeconds,
+        nowMs: input.nowMs,
+        gates: input.gates,
+        canResize: input.hasResizeSubresource,
+      });
+      return [{ kind: 'updatePod', pod: asSeen(pod.pod), revision, ...(drain && { drain }), writes: all }];
+    }
+  }
+}
+
+/**
+ * Pods that were asked to prepare for an update which is no longer wanted, since the partition was raised or an operator
+ * leaves them out: they go back to work, and do not wait for ever (LC-27).
+ */
+function releasedFromHold(
+  { counted, strategy, now }: FleetScene,
+  line: readonly FleetPod[],
+  busy: ReadonlySet<string>,
+): readonly Intention[] {
+  const { lifecycle } = strategy;
+  const held = counted.filter((pod) => isHeld(pod) && !pod.isSpecified && !busy.has(pod.name) && !line.includes(pod));
+  return held.flatMap((pod) =>
+    writes(pod, 'refresh', enter(stateWithoutUpdate(pod.pod, lifecycle), pod.pod, lifecycle, now)),
+  );
+}
+
+/** When to ask again after a budget has refused a pod. */
+export function retryInMs({ kind }: UpdateStop): number | undefined {
+  return kind === 'refused' ? budgetRetryMs : undefined;
+}

@@ -1,0 +1,93 @@
+/** What a SidecarSet is decided on by, and what may be done for it. */
+import type { JsonObject } from '../../api/base/json.ts';
+import type { FailureType } from '../../api/core/failure.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import type { EngineTrouble } from '../../api/engine/engine-trouble.ts';
+import type { ControllerRevision } from '../../api/fleet/revision.ts';
+import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
+import type { NodeImage } from '../../api/node-image/types.ts';
+import type { SidecarSet, SidecarSetStatus } from '../../api/sidecar-set/types.ts';
+import type { PodWrite } from '../fleet/in-place/update.ts';
+import type { RollOutWanted } from '../fleet/input.ts';
+import type { FleetPlan, Permit } from '../fleet/permit.ts';
+import type { AsSeen, Intention } from '../fleet/steps.ts';
+import type { SwapStep } from '../sidecar-swap/model.ts';
+import type { SwapPlan } from './swaps.ts';
+
+/** A SidecarSet with everything that belongs to it: from the caches of the watcher, or from the API server. */
+export interface SidecarSetInput {
+  readonly owner: SidecarSet;
+  /** The pods that it manages (SCS-6). */
+  readonly pods: readonly Pod[];
+  /** Its revisions, oldest first. */
+  readonly history: readonly ControllerRevision[];
+  /** Where its revisions are stored. */
+  readonly revisionNamespace: string;
+  readonly nowMs: number;
+  /** The permit to disrupt, submitted by the roll-out. Everything else is done without one. */
+  readonly permit?: Permit;
+  /** Since when an update has waited for its permit. Absent: for long, as far as known. */
+  readonly withoutPermitSinceMs?: number;
+  /** Why Temporal does not continue the roll-out. Absent: it does, as far as is known. */
+  readonly engine?: EngineTrouble;
+  /** The steps of swaps that are due, by the UID of the pod: their operations have handed them in. Absent: none. */
+  readonly swaps?: ReadonlyMap<string, SwapStep>;
+  /** By the UID of a pod: the SidecarSet that is swapped before it there. Absent: none is. */
+  readonly inFront?: ReadonlyMap<string, string>;
+  /**
+   * By name: the nodes of its pods that pull images, with their NodeImages; undefined for one that has none yet. Absent: the
+   * SidecarSet waits for no images, or nothing is pre-downloaded in this cluster.
+   */
+  readonly nodeImages?: ReadonlyMap<string, NodeImage | undefined>;
+  /** The ImagePullJobs that it controls. Absent: none. */
+  readonly pullJobs?: readonly ImagePullJob[];
+  /** What failed when the last plans were carried out. Absent: nothing. */
+  readonly failures?: SidecarSetFailures;
+  /** The names of SidecarSets with containers of the same names for the same pods. Absent: none. */
+  readonly conflicts?: readonly string[];
+  /** Why no write can update a pod, by its UID, as it was found when it was its turn. Absent: nothing is known of any. */
+  readonly impossible?: ReadonlyMap<string, string>;
+}
+
+/** Updates that have failed and are still wanted. */
+export interface SidecarSetFailures {
+  /** UIDs of the pods. */
+  readonly pods: ReadonlySet<string>;
+  /** Those that are not tried again yet. Absent: none. */
+  readonly resting?: ReadonlySet<string>;
+  /** Those of these that have failed so often that it will take long. They hold up no other. Absent: none. */
+  readonly aside?: ReadonlySet<string>;
+  /** Of the pod that has failed the longest. */
+  readonly message: string;
+  /** Absent: unknown. */
+  readonly type?: FailureType;
+  /** The longest time until the next retry. */
+  readonly retriedWithinMs: number;
+}
+
+/** One thing to do for a SidecarSet. */
+export type SidecarSetStep =
+  /** Stores the present content as a revision; a name that other content has is a collision (SCS-207). */
+  | { readonly kind: 'registerContent'; readonly number: number }
+  | Extract<Intention, { readonly kind: 'patchRevision' | 'deleteRevision' | 'deletePullJob' | 'event' }>
+  /** Has an image pulled that the roll-out waits for. */
+  | { readonly kind: 'createPullJob'; readonly job: JsonObject }
+  | { readonly kind: 'writeStatus'; readonly status: SidecarSetStatus }
+  /** A merge patch of the SidecarSet itself. */
+  | { readonly kind: 'writeOwner'; readonly patch: JsonObject }
+  /** The condition of a pod that cannot be updated. */
+  | { readonly kind: 'writeCondition'; readonly pod: AsSeen; readonly write: PodWrite }
+  /** Gives the pod the images of this revision. `isFree`: only while it is not ready, as it costs no budget then. */
+  | { readonly kind: 'updateSidecars'; readonly pod: AsSeen; readonly revision: string; readonly isFree: boolean }
+  /** Writes a step of the swap of a pod: its operation waits for that. */
+  | { readonly kind: 'swapSidecars'; readonly pod: AsSeen; readonly step: SwapStep };
+
+/** The decisions about a SidecarSet. */
+export interface SidecarSetPlan extends FleetPlan<SidecarSetStep> {
+  /** Absent: nothing was decided on. */
+  readonly rollOut?: RollOutWanted;
+  /** Absent: nothing was decided on. */
+  readonly swaps?: SwapPlan;
+  /** An update waits for its permit and for nothing else. */
+  readonly lacksPermit?: boolean;
+}

@@ -1,0 +1,228 @@
+/** What the roll-out of a SidecarSet can wait for, in the order in which it is reported. */
+import type { EngineReason } from '../../api/engine/engine-trouble.ts';
+import type { Order } from '../../api/fleet/roll-out-orders.ts';
+import { type SidecarSetWaitReason, sidecarSetWaits } from '../../api/sidecar-set/texts.ts';
+import { sidecarSets } from '../../api/sidecar-set/types.ts';
+import { type Rule, type Wait, waitFor } from '../decision.ts';
+import { imageNotReadyWait } from '../fleet/prefetch.ts';
+import { failureText, noPermitAfterMs } from '../fleet/waits.ts';
+import { joinedDetails, troubleIn } from '../pod-trouble.ts';
+import { nothingYet, startingLast } from '../starting.ts';
+import { mostWaitBytes, shortened } from '../text-size.ts';
+import type { ClassifiedPod } from './classify.ts';
+import { isSwapping } from './named-pods.ts';
+import { namesInPod } from './pods.ts';
+import { isSkipped, nameOf, podRef, progressOf, type SidecarSetScene, updatedPods } from './scene.ts';
+import type { UpdatePlan } from './update.ts';
+
+/** A pass after its decisions. */
+export interface SidecarSetSituation {
+  readonly scene: SidecarSetScene;
+  readonly update: UpdatePlan;
+}
+
+/** In order of precedence: what only a person can end comes before what ends by itself. */
+export const sidecarSetRules: readonly Rule<SidecarSetSituation>[] = [
+  paused,
+  aborted,
+  pausedByOperator,
+  engineSilent,
+  engineNoWorkers,
+  engineNoFleetWorker,
+  engineStuck,
+  cannotUpdate,
+  imageNotReady,
+  budgetRoundsToZero,
+  budgetSpent,
+  cannotChange,
+  sidecarsSwapping,
+  updateInProgress,
+  noPermit,
+  notConsistent,
+  skipped,
+  undone,
+  partitionReached,
+];
+
+/** Every reason that holds now, in the order of the rules. */
+export function allWaits(situation: SidecarSetSituation): readonly Wait[] {
+  return sidecarSetRules.flatMap((rule) => rule(situation) ?? []);
+}
+
+/** Whether pods are to be updated, besides those that an operator leaves out. */
+export function isUpdateLeft({ update }: Pick<SidecarSetSituation, 'update'>): boolean {
+  return update.demand.line.length + update.inProgress.length > 0;
+}
+
+function paused({ update }: SidecarSetSituation): Wait | undefined {
+  return update.stop === 'pausedBySpec' ? wait('Paused') : undefined;
+}
+
+function aborted({ scene, update }: SidecarSetSituation): Wait | undefined {
+  const order = scene.orders?.aborted;
+  if (order && isUpdateLeft({ update })) return wait('Aborted', [], orderedBy(order, scene));
+  return update.stop === 'pausedByOperator' && scene.permit?.aborted ? wait('Aborted') : undefined;
+}
+
+/** A command reaches the permit before it stands in the object. */
+function pausedByOperator({ scene, update }: SidecarSetSituation): Wait | undefined {
+  const order = scene.orders?.paused;
+  if (order && isUpdateLeft({ update })) return wait('PausedByOperator', [], orderedBy(order, scene));
+  return update.stop === 'pausedByOperator' ? wait('PausedByOperator') : undefined;
+}
+
+function engineSilent(situation: SidecarSetSituation): Wait | undefined {
+  return engineTrouble(situation, 'EngineSilent');
+}
+
+function engineNoWorkers(situation: SidecarSetSituation): Wait | undefined {
+  return engineTrouble(situation, 'EngineNoWorkers');
+}
+
+function engineNoFleetWorker(situation: SidecarSetSituation): Wait | undefined {
+  return engineTrouble(situation, 'EngineNoFleetWorker');
+}
+
+function engineStuck(situation: SidecarSetSituation): Wait | undefined {
+  return engineTrouble(situation, 'EngineStuck');
+}
+
+/** Of a roll-out that is about to continue. */
+function engineTrouble({ scene, update }: SidecarSetSituation, reason: EngineReason): Wait | undefined {
+  const { engine } = scene.input;
+  if (!isUpdateLeft({ update }) || scene.permit !== undefined || engine?.reason !== reason) return undefined;
+  return waitFor(reason, engine.blockedBy, engine.unblock ?? sidecarSetWaits[reason]);
+}
+
+function cannotUpdate({ scene }: SidecarSetSituation): Wait | undefined {
+  const { failures } = scene.input;
+  if (failures === undefined) return undefined;
+  const pods = scene.pods.filter(({ pod, place }) => place.kind === 'waiting' && failures.pods.has(pod.metadata.uid));
+  if (pods.length === 0) return undefined;
+  const detail = failureText({ resource: sidecarSets }, failures.message, failures.type, failures);
+  return wait('CannotUpdate', pods, detail);
+}
+
+function imageNotReady({ update }: SidecarSetSituation): Wait | undefined {
+  if (update.stop !== 'imageNotReady' || update.prefetch === undefined) return undefined;
+  return imageNotReadyWait(update.prefetch, sidecarSetWaits.ImageNotReady);
+}
+
+function budgetRoundsToZero({ update }: SidecarSetSituation): Wait | undefined {
+  return update.stop === 'budget' && update.demand.budget.most === 0 ? wait('BudgetRoundsToZero') : undefined;
+}
+
+function budgetSpent({ update }: SidecarSetSituation): Wait | undefined {
+  const { spentBy } = update.demand.budget;
+  // Spent by the pods that are begun or chosen just now, which are about to be not ready.
+  if (spentBy.length === 0 && update.coming.size + update.candidates.length > 0) return undefined;
+  return update.stop === 'budget' ? waitForPods('BudgetSpent', spentBy) : undefined;
+}
+
+function cannotChange({ update }: SidecarSetSituation): Wait | undefined {
+  const [first] = update.impossible;
+  return first && wait('CannotChange', update.impossible, `${nameOf(first.pod)}: ${first.why}`);
+}
+
+/** The operation of each swap says what it waits for. One pod is swapped for one SidecarSet after the other. */
+function sidecarsSwapping({ scene, update }: SidecarSetSituation): Wait | undefined {
+  const begun = scene.permit
+    ? updatedPods(scene).filter((found) => isSwapping(found, scene) && !isSkipped(found, scene))
+    : [];
+  const pods = [...update.swaps, ...begun];
+  if (pods.length === 0) return undefined;
+  const inFront = pods.flatMap(({ pod }) => {
+    const set = scene.input.inFront?.get(pod.metadata.uid);
+    return set === undefined ? [] : [`SidecarSet ${set} is swapped first in ${nameOf(pod)}`];
+  });
+  const turns = inFront.slice(0, mostInFront).join('; ');
+  return waitForPods('SidecarsSwapping', pods, { detail: turns, containers: sidecarsOf(scene) });
+}
+
+/** Of so many pods it is said whose turn it is. */
+const mostInFront = 3;
+
+function updateInProgress({ scene, update }: SidecarSetSituation): Wait | undefined {
+  if (update.inProgress.length === 0) return undefined;
+  return waitForPods('UpdateInProgress', update.inProgress, { containers: sidecarsOf(scene) });
+}
+
+function noPermit(situation: SidecarSetSituation): Wait | undefined {
+  if (situation.update.stop !== 'noPermit' || (noPermitInMs(situation) ?? 0) > 0) return undefined;
+  return wait('NoPermit');
+}
+
+/** When the wait for a permit is to be reported; undefined while nothing waits for one. */
+export function noPermitInMs({ scene, update }: SidecarSetSituation): number | undefined {
+  const { withoutPermitSinceMs, nowMs } = scene.input;
+  if (update.stop !== 'noPermit' || withoutPermitSinceMs === undefined) return undefined;
+  return withoutPermitSinceMs + noPermitAfterMs - nowMs;
+}
+
+/** Of updated pods, as long as there is a roll-out. */
+function notConsistent({ scene }: SidecarSetSituation): Wait | undefined {
+  const pods = scene.permit
+    ? updatedPods(scene).filter((found) => !found.isConsistent && !isSkipped(found, scene))
+    : [];
+  return pods.length > 0 ? waitForPods('NotConsistent', pods, { containers: sidecarsOf(scene) }) : undefined;
+}
+
+function skipped({ scene }: SidecarSetSituation): Wait | undefined {
+  const pods = scene.pods.filter(({ pod, place }) => place.kind !== 'updated' && isSkipped({ pod }, scene));
+  return pods.length > 0 ? wait('Skipped', pods) : undefined;
+}
+
+function undone({ scene, update }: SidecarSetSituation): Wait | undefined {
+  const order = scene.orders?.undo;
+  return order && scene.isUndo && update.stop === 'done' ? wait('Undone', [], orderedBy(order, scene)) : undefined;
+}
+
+function partitionReached({ update }: SidecarSetSituation): Wait | undefined {
+  const { line, kept } = update.demand;
+  return line.length === 0 && kept.length > 0 ? wait('PartitionReached', kept) : undefined;
+}
+
+/** No roll-out waits for this: it is reported where there is nothing else to report. */
+export function containerConflict({ scene }: SidecarSetSituation): Wait | undefined {
+  const { conflicts = [] } = scene.input;
+  const others = conflicts.map((name) => `sidecarset/${name}`);
+  return others.length > 0 ? waitFor('ContainerConflict', others, sidecarSetWaits.ContainerConflict) : undefined;
+}
+
+/** Who said so, and what had been changed. */
+function orderedBy({ by, at }: Order, scene: SidecarSetScene): string {
+  const who = by === '' ? 'an operator' : by;
+  return `${progressOf(scene)}; ordered by ${who}${at === '' ? '' : ` at ${at}`}`;
+}
+
+function wait(reason: SidecarSetWaitReason, pods: readonly ClassifiedPod[] = [], detail?: string): Wait {
+  const isForPods = waitsForPods.includes(reason);
+  const areStarting = isForPods && pods.length > 0 && pods.every((pod) => pod.startingUntilMs !== undefined);
+  const remedy = areStarting ? nothingYet : sidecarSetWaits[reason];
+  const named = isForPods ? startingLast(pods) : pods;
+  return waitFor(reason, named.map(podRef), shortened(detail ? `${remedy}; ${detail}` : remedy, mostWaitBytes));
+}
+
+/** Waits that end by themselves as a rule: a person acts where the pods take too long. */
+const waitsForPods: readonly SidecarSetWaitReason[] = [
+  'BudgetSpent',
+  'SidecarsSwapping',
+  'UpdateInProgress',
+  'NotConsistent',
+];
+
+/** The same, with why the kubelet does not run the first of these pods of which it says that. `containers`: one of these. */
+function waitForPods(
+  reason: SidecarSetWaitReason,
+  pods: readonly ClassifiedPod[],
+  more: { readonly detail?: string; readonly containers?: readonly string[] } = {},
+): Wait {
+  const { detail, ...among } = more;
+  const trouble = troubleIn(pods.map(({ pod }) => ({ name: nameOf(pod), pod, ...among })));
+  return wait(reason, pods, joinedDetails(detail, trouble));
+}
+
+/** The containers of the SidecarSet in a pod. */
+function sidecarsOf({ target }: Pick<SidecarSetScene, 'target'>): readonly string[] {
+  return (target.content.containers ?? []).flatMap(namesInPod);
+}

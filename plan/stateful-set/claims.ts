@@ -1,0 +1,164 @@
+/** The PVCs of a StatefulSet's pods: which ones there are, and whom they belong to (AS-80 to AS-84). */
+import { type JsonObject, sameJson } from '../../api/base/json.ts';
+import { parseQuantity } from '../../api/base/quantity.ts';
+import { apiVersionOf, type OwnerReference } from '../../api/core/meta.ts';
+import { ordinalIn } from '../../api/stateful-set/ordinals.ts';
+import {
+  type StatefulSet,
+  type StatefulSetStatus,
+  statefulSetDefault,
+  statefulSets,
+} from '../../api/stateful-set/types.ts';
+import type { VolumeClaim } from '../fleet/input.ts';
+import { newClaims } from '../fleet/new-pod.ts';
+import { asSeen } from '../fleet/pods.ts';
+import type { Intention } from '../fleet/steps.ts';
+import type { Replica, StatefulSetScene } from './scene.ts';
+
+/** The names of the claim templates. */
+export function claimTemplateNames({ spec }: Pick<StatefulSet, 'spec'>): readonly string[] {
+  return (spec.volumeClaimTemplates ?? []).map(nameOf);
+}
+
+function nameOf({ metadata }: JsonObject): string {
+  return String((metadata as JsonObject | undefined)?.name);
+}
+
+/** AS-10, AS-83: a PVC belongs to a StatefulSet by its name, `<template>-<StatefulSet>-<ordinal>`, whoever controls it. */
+export function isClaimOf(owner: StatefulSet, { metadata }: VolumeClaim): boolean {
+  const { name, namespace } = owner.metadata;
+  return (
+    metadata.namespace === namespace &&
+    claimTemplateNames(owner).some((template) => ordinalIn(metadata.name, `${template}-${name}`) !== undefined)
+  );
+}
+
+/** The PVC of a template at an ordinal; undefined: there is none. */
+function claimAt({ owner, input }: StatefulSetScene, template: string, ordinal: number): VolumeClaim | undefined {
+  return claimsByName(input.claims).get(`${template}-${owner.metadata.name}-${ordinal}`);
+}
+
+/** The PVCs that there are at an ordinal. */
+function claimsAt(scene: StatefulSetScene, ordinal: number): readonly VolumeClaim[] {
+  return claimTemplateNames(scene.owner).flatMap((template) => claimAt(scene, template, ordinal) ?? []);
+}
+
+const indexes = new WeakMap<readonly VolumeClaim[], ReadonlyMap<string, VolumeClaim>>();
+
+function claimsByName(claims: readonly VolumeClaim[]): ReadonlyMap<string, VolumeClaim> {
+  const known = indexes.get(claims) ?? new Map(claims.map((claim) => [claim.metadata.name, claim]));
+  indexes.set(claims, known);
+  return known;
+}
+
+/** Why no pod may be created at an ordinal yet (AS-31). */
+export interface BlockedClaim {
+  readonly name: string;
+  /** `stale`: an earlier pod of this name owns it, so that it is about to be deleted. */
+  readonly why: 'terminating' | 'stale';
+}
+
+/** AS-31: the PVC for which the pod of this ordinal has to wait; undefined: none. */
+export function blockedClaim(scene: StatefulSetScene, ordinal: number): BlockedClaim | undefined {
+  for (const claim of claimsAt(scene, ordinal)) {
+    const { name, deletionTimestamp, ownerReferences = [] } = claim.metadata;
+    if (deletionTimestamp !== undefined) return { name, why: 'terminating' };
+    const isStale = retentionOf(scene)?.whenScaled === 'Delete' && ownerReferences.some(({ kind }) => kind === 'Pod');
+    if (isStale) return { name, why: 'stale' };
+  }
+  return undefined;
+}
+
+/** AS-32: the PVCs that a pending pod lacks. */
+export function missingClaims(scene: StatefulSetScene, { ordinal, pod }: Replica): readonly Intention[] {
+  const { resource, owner } = scene;
+  if (!owner.spec.volumeClaimTemplates?.length) return [];
+  const there = claimsByName(scene.input.claims);
+  const all = newClaims({ resource, owner, suffix: String(ordinal), labels: {}, controlsClaims: false });
+  return all
+    .filter(({ name }) => !there.has(name))
+    .map(({ name, body }) => ({ kind: 'createClaim', name, body, podName: pod.name }) as const);
+}
+
+/** AS-84: undefined while the gate is off. */
+function retentionOf({ owner, input }: Pick<StatefulSetScene, 'owner' | 'input'>) {
+  if (!input.gates.StatefulSetAutoDeletePVC) return undefined;
+  const { whenDeleted, whenScaled } = statefulSetDefault;
+  return { whenDeleted, whenScaled, ...owner.spec.persistentVolumeClaimRetentionPolicy };
+}
+
+/** The changes of the owners of the PVCs of these pods that the policy asks for (AS-80). */
+export function claimOwners(scene: StatefulSetScene, replicas: readonly Replica[]): readonly Intention[] {
+  const retention = retentionOf(scene);
+  if (retention === undefined || !scene.owner.spec.volumeClaimTemplates?.length) return [];
+  return replicas.flatMap((replica) =>
+    claimsAt(scene, replica.ordinal).flatMap((claim): readonly Intention[] => {
+      if (claim.metadata.deletionTimestamp !== undefined) return [];
+      const { ownerReferences = [] } = claim.metadata;
+      const wanted = ownersOf(scene, replica, retention, ownerReferences);
+      if (sameJson(wanted, ownerReferences)) return [];
+      const patch = { metadata: { ownerReferences: wanted.map((reference) => ({ ...reference })) } };
+      return [{ kind: 'writeClaim', claim: asSeen(claim), patch }];
+    }),
+  );
+}
+
+/** AS-80: the references of others stay, and ours are those of the table. */
+function ownersOf(
+  { owner, ordinals }: StatefulSetScene,
+  { ordinal, pod }: Replica,
+  { whenDeleted, whenScaled }: NonNullable<ReturnType<typeof retentionOf>>,
+  present: readonly OwnerReference[],
+): readonly OwnerReference[] {
+  const set = { apiVersion: apiVersionOf(statefulSets), kind: statefulSets.kind, ...identity(owner) };
+  const ofPod = { apiVersion: 'v1', kind: 'Pod', ...identity(pod.pod) };
+  const isOurs = ({ kind, name, apiVersion }: OwnerReference) =>
+    (kind === 'Pod' && apiVersion === 'v1' && name === pod.name) ||
+    (kind === set.kind && apiVersion.startsWith(`${statefulSets.group}/`) && name === owner.metadata.name);
+  const goesWithPod = whenScaled === 'Delete' && !ordinals.isWanted(ordinal);
+  const wanted = goesWithPod ? ofPod : whenDeleted === 'Delete' ? set : undefined;
+  const others = present.filter((reference) => !isOurs(reference));
+  const kept = wanted && present.find(({ uid, kind }) => uid === wanted.uid && kind === wanted.kind);
+  if (kept && others.length === present.length - 1) return present;
+  return wanted ? [...others, wanted] : others;
+}
+
+function identity({ metadata: { name, uid } }: Pick<VolumeClaim, 'metadata'>): Pick<OwnerReference, 'name' | 'uid'> {
+  return { name, uid };
+}
+
+/** AS §3: how many pods have a PVC that satisfies each template, and of these how many have its capacity. */
+export function claimCounts(scene: StatefulSetScene): NonNullable<StatefulSetStatus['volumeClaims']> {
+  const { owner, replicaPods, condemned } = scene;
+  const ordinals = [...replicaPods, ...condemned].map(({ ordinal }) => ordinal);
+  return (owner.spec.volumeClaimTemplates ?? []).map((template) => {
+    const volumeClaimName = nameOf(template);
+    const claims = ordinals.flatMap((ordinal) => claimAt(scene, volumeClaimName, ordinal) ?? []);
+    const fitting = claims.filter(
+      (claim) => claim.metadata.deletionTimestamp === undefined && satisfies(claim, template),
+    );
+    const ready = fitting.filter(({ spec, status }) =>
+      isAtLeast(status?.capacity?.storage, spec?.resources?.requests?.storage),
+    );
+    return { volumeClaimName, compatibleReplicas: fitting.length, compatibleReadyReplicas: ready.length };
+  });
+}
+
+function satisfies({ spec }: VolumeClaim, template: JsonObject): boolean {
+  const wanted = (template.spec ?? {}) as NonNullable<VolumeClaim['spec']>;
+  const [had, asked] = [spec?.storageClassName, wanted.storageClassName];
+  return (
+    isAtLeast(spec?.resources?.requests?.storage, wanted.resources?.requests?.storage) &&
+    isSameSet(spec?.accessModes, wanted.accessModes) &&
+    (had === undefined || asked === undefined || had === asked)
+  );
+}
+
+function isSameSet(left: readonly string[] = [], right: readonly string[] = []): boolean {
+  return left.every((value) => right.includes(value)) && right.every((value) => left.includes(value));
+}
+
+function isAtLeast(amount: string | undefined, least: string | undefined): boolean {
+  const [has, wants] = [parseQuantity(amount ?? '0')?.nano ?? 0n, parseQuantity(least ?? '0')?.nano ?? 0n];
+  return has >= wants;
+}

@@ -1,0 +1,79 @@
+/** What a StatefulSet, or its roll-out, can wait for, in the order in which it is reported. */
+import { statefulSetWaits } from '../../api/stateful-set/types.ts';
+import { type Rule, type Wait, waitFor } from '../decision.ts';
+import type { Situation } from '../fleet/kind.ts';
+import { podRef } from '../fleet/pods.ts';
+import * as fleet from '../fleet/waits.ts';
+import type { BlockedClaim } from './claims.ts';
+import type { StatefulSetScale } from './scale.ts';
+import type { StatefulSetScene } from './scene.ts';
+import type { StatefulSetDemand } from './update.ts';
+
+/** A pass after its decisions. */
+export type StatefulSetSituation = Situation<StatefulSetScene, StatefulSetScale, StatefulSetDemand>;
+
+/** In order of precedence. */
+export const statefulSetRules: readonly Rule<StatefulSetSituation>[] = [
+  ...fleet.stopped,
+  ...fleet.held,
+  fleet.notScheduled,
+  claimTerminating,
+  claimOfEarlierPod,
+  podTerminating,
+  ...fleet.changing,
+  ordinalNotAvailable,
+  scaleLimited,
+  ...fleet.last,
+];
+
+const own = { texts: statefulSetWaits };
+
+/** AS-31. */
+function claimTerminating(situation: StatefulSetSituation): Wait | undefined {
+  return heldBy(situation, 'terminating', 'ClaimTerminating');
+}
+
+/** AS-31. */
+function claimOfEarlierPod(situation: StatefulSetSituation): Wait | undefined {
+  return heldBy(situation, 'stale', 'ClaimOfEarlierPod');
+}
+
+function heldBy(
+  { scale }: StatefulSetSituation,
+  why: BlockedClaim['why'],
+  reason: 'ClaimTerminating' | 'ClaimOfEarlierPod',
+): Wait | undefined {
+  const held = scale.held.filter(({ claim }) => claim.why === why);
+  if (held.length === 0) return undefined;
+  return waitFor(
+    reason,
+    held.map(({ claim }) => `persistentvolumeclaim/${claim.name}`),
+    statefulSetWaits[reason],
+  );
+}
+
+/** AS-33: the ordinals of these pods are not free yet. */
+function podTerminating({ scene }: StatefulSetSituation): Wait | undefined {
+  const going = [...scene.replicaPods, ...scene.condemned].filter(({ pod }) => pod.isTerminating);
+  if (going.length === 0) return undefined;
+  return waitFor(
+    'PodTerminating',
+    going.map(({ pod }) => podRef(pod)),
+    statefulSetWaits.PodTerminating,
+  );
+}
+
+/** AS-34, AS-40: everything else waits for one pod, where anything else is to be done. */
+function ordinalNotAvailable({ scale, update }: StatefulSetSituation): Wait | undefined {
+  const { inTheWay, missing, surplus } = scale;
+  if (inTheWay === undefined || inTheWay.availableAtMs !== undefined) return undefined;
+  const isHolding = missing + surplus > 0 || update.demand.left > 0;
+  return isHolding ? fleet.waitForPods(own, 'OrdinalNotAvailable', [inTheWay]) : undefined;
+}
+
+/** AS-35. */
+function scaleLimited({ scene, scale }: StatefulSetSituation): Wait | undefined {
+  if (!scale.isLimited) return undefined;
+  const pods = scene.replicaPods.map(({ pod }) => pod).filter(({ isAvailable }) => !isAvailable);
+  return fleet.waitForPods(own, 'ScaleLimited', pods);
+}
