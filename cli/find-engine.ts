@@ -7,12 +7,7 @@ import type { TemporalPlace } from '../api/engine/temporal-place.ts';
 import type { Cluster } from './cluster.ts';
 import { describeFailure } from './failure.ts';
 import { type OperationEngine, operationEngine } from './operation.ts';
-import type { EngineFlags } from './program.ts';
-
-/** A connection to Temporal, or why there is none. */
-export type FoundEngine =
-  | { readonly engine: OperationEngine }
-  | { readonly engine?: undefined; readonly missing: string };
+import type { EngineFlags, FoundEngine } from './program.ts';
 
 /** A Service of the cluster. */
 export interface ServiceRef {

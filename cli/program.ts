@@ -8,13 +8,18 @@ import { parseObject } from './explain/explainers.ts';
 import type { Explanation } from './explain/explanation.ts';
 import { watcherNote } from './explain/watcher-note.ts';
 import { CommandFailed, describeFailure } from './failure.ts';
-import type { FoundEngine } from './find-engine.ts';
 import { collect, filenameOption, recursiveOption } from './flags.ts';
 import { readManifests } from './manifests.ts';
+import type { OperationEngine } from './operation.ts';
 import { formatAnswer, type OutputFormat, outputFormats } from './output/document.ts';
 import { explanationText } from './output/explain-text.ts';
 import { planText } from './output/plan-text.ts';
 import { printable } from './output/printable.ts';
+
+/** A connection to Temporal, or why there is none. */
+export type FoundEngine =
+  | { readonly engine: OperationEngine }
+  | { readonly engine?: undefined; readonly missing: string };
 
 /** The environment of the plugin. */
 export interface Surroundings {

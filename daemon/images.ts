@@ -1,5 +1,6 @@
 import { statfs } from 'node:fs/promises';
-import { type ImageActivityMeans, imageActivities, type NodeCredentials } from '../activities/cri/images.ts';
+import { imageActivities } from '../activities/cri/images.ts';
+import type { ImageActivityMeans, NodeCredentials } from '../activities/cri/pull.ts';
 import type { PullActivities } from '../activities/cri/pull-contract.ts';
 import type { PullSecret } from '../activities/cri/registry-credentials.ts';
 import type { KubeObject } from '../api/core/meta.ts';

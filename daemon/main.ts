@@ -1,5 +1,5 @@
 import type { NodeProgress, StopResult } from '../activities/cri/contract.ts';
-import type { NodeCredentials } from '../activities/cri/images.ts';
+import type { NodeCredentials } from '../activities/cri/pull.ts';
 import { eventComponent } from '../api/core/well-known.ts';
 import { createKubeClient } from '../kube/client.ts';
 import { joinActivities } from '../process/activity-groups.ts';

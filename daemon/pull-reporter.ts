@@ -1,5 +1,5 @@
 import { bytesText } from '../activities/cri/image-runtime.ts';
-import type { PullReport } from '../activities/cri/images.ts';
+import type { PullReport } from '../activities/cri/pull.ts';
 import { jsonPointer } from '../api/base/json.ts';
 import { failureTypeOf } from '../api/core/failure.ts';
 import type { NodeRef } from '../api/core/refs.ts';

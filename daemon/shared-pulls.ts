@@ -1,7 +1,6 @@
 import { setTimeout as timeout } from 'node:timers/promises';
 import type { PullBytes } from '../activities/cri/image-runtime.ts';
-import type { PullAttachment, SharedPulls } from '../activities/cri/images.ts';
-import type { PullRun } from '../activities/cri/pull.ts';
+import type { PullAttachment, PullRun, SharedPulls } from '../activities/cri/pull.ts';
 import type { PullResult } from '../activities/cri/pull-contract.ts';
 
 /** A pull without callers continues for this long, so that a caller that comes back can join it. */

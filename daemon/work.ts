@@ -3,7 +3,7 @@
 import { EventEmitter } from 'node:events';
 import { containerActivities } from '../activities/cri/containers.ts';
 import type { NodeActivities, NodeProgress, StopResult } from '../activities/cri/contract.ts';
-import type { NodeCredentials } from '../activities/cri/images.ts';
+import type { NodeCredentials } from '../activities/cri/pull.ts';
 import type { PullActivities } from '../activities/cri/pull-contract.ts';
 import { type ContainerRecreateRequest, crr } from '../api/container-recreate-request/types.ts';
 import type { Pod } from '../api/core/pod.ts';

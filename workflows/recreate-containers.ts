@@ -3,10 +3,9 @@ import type { RequestLook } from '../activities/kube/requests.ts';
 import { timestamp } from '../api/base/time.ts';
 import type { RestartOperation } from '../api/container-recreate-request/operation.ts';
 import { crr } from '../api/container-recreate-request/types.ts';
-import type { NodeRef } from '../api/core/refs.ts';
 import { searchAttributes } from '../api/engine/operations.ts';
 import { answerTo } from '../plan/recreate/answer.ts';
-import { applyEvent, markStarted, newProgress, type RecreateEvent } from '../plan/recreate/events.ts';
+import { applyEvent, markStarted, newProgress } from '../plan/recreate/events.ts';
 import { allNamed, isMomentary, isOver, momentMs, type Progress } from '../plan/recreate/model.ts';
 import { nextActions } from '../plan/recreate/next.ts';
 import {
@@ -19,8 +18,8 @@ import {
 } from '../plan/recreate/report.ts';
 import { recreateStatus } from '../plan/recreate/status.ts';
 import { waitingOnBlockersSince } from '../plan/waiting-since.ts';
-import { newSteps } from './recreate-steps.ts';
-import type { RefreshHandOver } from './refresh-environment.ts';
+import { newSteps, type OpenRequest, type Recreation, type RestartEvent } from './recreate-steps.ts';
+import type { RestartEnd } from './refresh-environment.ts';
 import { kube, look } from './shared/activities.ts';
 import type { Inbox } from './shared/inbox.ts';
 import type { Answers, OperationRun } from './shared/operation.ts';
@@ -30,27 +29,6 @@ import type { Refused } from './shared/refusals.ts';
 import { newReporter } from './shared/reporter.ts';
 import { after } from './shared/timers.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
-
-/** How work on a pod ends: for good, or by a hand-over to the next run. */
-export type RestartEnd =
-  /** `isShown`: in the search attributes already. */
-  (Outcome & { readonly isShown?: boolean }) | { readonly kind: 'handOver'; readonly refresh?: RefreshHandOver };
-
-/** An event for the operation of a pod. `changed`: something has changed, so it looks again. */
-export type RestartEvent = RecreateEvent | { readonly kind: 'changed' };
-
-type OpenRequest = Extract<RequestLook, { kind: 'open' }>;
-
-/** A request that this run carries out. */
-export interface Recreation {
-  readonly operation: RestartOperation;
-  readonly request: OpenRequest;
-  readonly inbox: Inbox<RestartEvent>;
-  readonly operator: Operator;
-  /** The node as last read. */
-  node: NodeRef;
-  progress: Progress;
-}
 
 /**
  * Recreates the containers of one request, if anything is left to do for it. It is a part of the workflow

@@ -1,13 +1,35 @@
 /** The steps that recreate the containers of a request: one or two activities for each action of the plan. */
+
 import { CancellationScope, isCancellation, sleep } from '@temporalio/workflow';
+import type { RequestLook } from '../activities/kube/requests.ts';
 import { whenPassed } from '../api/base/time.ts';
+import type { RestartOperation } from '../api/container-recreate-request/operation.ts';
+import type { NodeRef } from '../api/core/refs.ts';
 import type { RecreateEvent, RecreateStep } from '../plan/recreate/events.ts';
+import type { Progress } from '../plan/recreate/model.ts';
 import type { Action } from '../plan/recreate/next.ts';
 import { refusedPauseMs } from '../plan/refused-pause.ts';
-import type { Recreation } from './recreate-containers.ts';
 import { kube, nodeSilenceMs, onNode, silenceSlice, untilItWorks } from './shared/activities.ts';
+import type { Inbox } from './shared/inbox.ts';
+import type { Operator } from './shared/operator.ts';
 import { reasonOf } from './shared/refusals.ts';
 import { after, longestMs } from './shared/timers.ts';
+
+export type OpenRequest = Extract<RequestLook, { kind: 'open' }>;
+
+/** An event for the operation of a pod. `changed`: something has changed, so it looks again. */
+export type RestartEvent = RecreateEvent | { readonly kind: 'changed' };
+
+/** A request that this run carries out. */
+export interface Recreation {
+  readonly operation: RestartOperation;
+  readonly request: OpenRequest;
+  readonly inbox: Inbox<RestartEvent>;
+  readonly operator: Operator;
+  /** The node as last read. */
+  node: NodeRef;
+  progress: Progress;
+}
 
 /** The steps of one request. The result of each is put into the inbox as an event. */
 export interface RecreateSteps {

@@ -13,7 +13,7 @@ import {
   type StaleInstance,
 } from '../plan/refresh-environment.ts';
 import { fitting } from '../plan/text-size.ts';
-import type { RestartEnd, RestartEvent } from './recreate-containers.ts';
+import type { RestartEvent } from './recreate-steps.ts';
 import { look, onNode } from './shared/activities.ts';
 import { type Displayed, newDisplay } from './shared/display.ts';
 import type { Inbox } from './shared/inbox.ts';
@@ -23,6 +23,11 @@ import type { Outcome } from './shared/outcome.ts';
 import { reasonOf } from './shared/refusals.ts';
 import { listOf, object, optional, text } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
+
+/** How work on a pod ends: for good, or by a hand-over to the next run. */
+export type RestartEnd =
+  /** `isShown`: in the search attributes already. */
+  (Outcome & { readonly isShown?: boolean }) | { readonly kind: 'handOver'; readonly refresh?: RefreshHandOver };
 
 /** What is handed over to the next run. */
 export type RefreshHandOver = Pick<RefreshProgress, 'pausedBy' | 'skipped'>;

@@ -7,7 +7,8 @@ import {
   restartContainersId,
 } from '../api/container-recreate-request/operation.ts';
 import { commandNames } from '../api/engine/operations.ts';
-import { type RestartEvent, recreateContainers } from './recreate-containers.ts';
+import { recreateContainers } from './recreate-containers.ts';
+import type { RestartEvent } from './recreate-steps.ts';
 import { type RefreshHandOver, refreshEnvironment, refreshHandOver } from './refresh-environment.ts';
 import { kube } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';

@@ -1,83 +1,10 @@
 import { referenceOf } from '../../api/core/familiar-image.ts';
-import type { NodeRef } from '../../api/core/refs.ts';
-import { findTag, type NodeImage, type PullSecretRef } from '../../api/node-image/types.ts';
-import { type Attempt, type Clock, Heartbeats, stoppingFailure, unlessCancelled } from './attempt.ts';
+import { findTag } from '../../api/node-image/types.ts';
+import { Heartbeats, stoppingFailure, unlessCancelled } from './attempt.ts';
 import { bytesText, type ImageRuntime, type PullBytes } from './image-runtime.ts';
-import { attempted, type PullRun, pullOnce, runtimeReferenceOf, succeeded, unreachable } from './pull.ts';
+import { attempted, type ImageActivityMeans, pullOnce, runtimeReferenceOf, succeeded, unreachable } from './pull.ts';
 import type { PullActivities, PullInput, PullProgress, PullResult } from './pull-contract.ts';
-import type { Keyring, PullSecret } from './registry-credentials.ts';
 import { CriError } from './runtime.ts';
-
-/** Pulls in progress, by reference. */
-export interface SharedPulls {
-  /**
-   * Joins the pull of this reference, or begins one when a slot is free. Without `share`, a pull that another operation
-   * began is waited for, and then a new one follows. The same operation always joins its own pull when it comes back.
-   */
-  join(
-    reference: string,
-    who: { readonly operation: string; readonly share: boolean },
-    begin: (run: PullRun) => Promise<PullResult>,
-  ): PullAttachment;
-}
-
-/** A caller's view of a pull. */
-export interface PullAttachment {
-  readonly outcome: Promise<PullResult>;
-  /** Whether it has a slot. */
-  hasBegun(): boolean;
-  /** Its progress; undefined while unknown. */
-  bytes(): PullBytes | undefined;
-  /** Stops waiting. A pull without callers is abandoned a moment later. */
-  leave(): void;
-}
-
-/** The node's own credentials for registries, besides the Secrets that a NodeImage names (NP-13). */
-export interface NodeCredentials {
-  /**
-   * Never fails: errors are reported in `troubles`, without secrets. `repository` has the registry's host and no tag.
-   */
-  find(repository: string): Promise<FoundCredentials>;
-  /** The registry refused these credentials: cached ones are dropped. */
-  forget(repository: string): void;
-}
-
-/** Credentials for one image; equally specific ones are tried in this order. */
-export interface FoundCredentials {
-  readonly keyrings: readonly Keyring[];
-  readonly troubles: readonly string[];
-  /** Whether a part comes from a cache. */
-  readonly remembered: boolean;
-}
-
-/** The progress of one pull. */
-export interface PullReport extends Pick<PullInput, 'nodeImage' | 'image' | 'version'> {
-  readonly bytes: PullBytes;
-  readonly elapsedSeconds: number;
-}
-
-export interface ImageActivityMeans {
-  /** The runtime that pulls, or why there is none. */
-  readonly runtime: () => ImageRuntime | undefined;
-  readonly noRuntime: () => string;
-  /** Undefined when there is no NodeImage of this UID. Throws a failure for Temporal. */
-  readonly readNodeImage: (nodeImage: NodeRef) => Promise<NodeImage | undefined>;
-  /**
-   * Undefined when it does not exist, or is in another namespace than the one for copies (SEC-8). Throws a failure for
-   * Temporal.
-   */
-  readonly readSecret: (secret: PullSecretRef) => Promise<PullSecret | 'denied' | undefined>;
-  readonly nodeCredentials: NodeCredentials;
-  /** Free bytes where images are stored; undefined when unknown. */
-  readonly freeBytes: (folder: string) => Promise<number | undefined>;
-  readonly pulls: SharedPulls;
-  /** Records the progress of a pull on the NodeImage. Returns at once, and is called more often than it writes. */
-  readonly report: (progress: PullReport) => void;
-  readonly clock: Pick<Clock, 'monotonicMs'>;
-  readonly attempt: () => Attempt<PullProgress>;
-  /** Aborts when this worker shuts down. */
-  readonly stopping: AbortSignal;
-}
 
 /** The activities on the images of a node. */
 export function imageActivities(means: ImageActivityMeans): PullActivities {

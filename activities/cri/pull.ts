@@ -1,17 +1,97 @@
 /** One pull of an image: credentials, attempts, and the meaning of its result. */
+
 import { ApplicationFailure } from '@temporalio/common';
 import { sameJson } from '../../api/base/json.ts';
 import { type FamiliarImage, referenceOf } from '../../api/core/familiar-image.ts';
 import { normalizedImage } from '../../api/core/image-reference.ts';
+import type { NodeRef } from '../../api/core/refs.ts';
 import { imageEntry, type NodeImage, type PullSecretRef } from '../../api/node-image/types.ts';
 import { mostImageSecrets } from '../../api/node-image/validate.ts';
 import { shortened } from '../../plan/text-size.ts';
+import type { Attempt, Clock } from './attempt.ts';
 import { type ImageRuntime, type PullBytes, PullError, type RegistryAuth } from './image-runtime.ts';
-import type { FoundCredentials, ImageActivityMeans, NodeCredentials } from './images.ts';
-import type { PullInput, PullResult } from './pull-contract.ts';
+import type { PullInput, PullProgress, PullResult } from './pull-contract.ts';
 import { whyOf } from './refusals.ts';
-import { credentialsFor, type Keyring, keyringOf, MalformedSecret, repositoryOf } from './registry-credentials.ts';
+import {
+  credentialsFor,
+  type Keyring,
+  keyringOf,
+  MalformedSecret,
+  type PullSecret,
+  repositoryOf,
+} from './registry-credentials.ts';
 import { CriError } from './runtime.ts';
+
+/** A caller's view of a pull. */
+export interface PullAttachment {
+  readonly outcome: Promise<PullResult>;
+  /** Whether it has a slot. */
+  hasBegun(): boolean;
+  /** Its progress; undefined while unknown. */
+  bytes(): PullBytes | undefined;
+  /** Stops waiting. A pull without callers is abandoned a moment later. */
+  leave(): void;
+}
+
+/** Pulls in progress, by reference. */
+export interface SharedPulls {
+  /**
+   * Joins the pull of this reference, or begins one when a slot is free. Without `share`, a pull that another operation
+   * began is waited for, and then a new one follows. The same operation always joins its own pull when it comes back.
+   */
+  join(
+    reference: string,
+    who: { readonly operation: string; readonly share: boolean },
+    begin: (run: PullRun) => Promise<PullResult>,
+  ): PullAttachment;
+}
+
+export interface ImageActivityMeans {
+  /** The runtime that pulls, or why there is none. */
+  readonly runtime: () => ImageRuntime | undefined;
+  readonly noRuntime: () => string;
+  /** Undefined when there is no NodeImage of this UID. Throws a failure for Temporal. */
+  readonly readNodeImage: (nodeImage: NodeRef) => Promise<NodeImage | undefined>;
+  /**
+   * Undefined when it does not exist, or is in another namespace than the one for copies (SEC-8). Throws a failure for
+   * Temporal.
+   */
+  readonly readSecret: (secret: PullSecretRef) => Promise<PullSecret | 'denied' | undefined>;
+  readonly nodeCredentials: NodeCredentials;
+  /** Free bytes where images are stored; undefined when unknown. */
+  readonly freeBytes: (folder: string) => Promise<number | undefined>;
+  readonly pulls: SharedPulls;
+  /** Records the progress of a pull on the NodeImage. Returns at once, and is called more often than it writes. */
+  readonly report: (progress: PullReport) => void;
+  readonly clock: Pick<Clock, 'monotonicMs'>;
+  readonly attempt: () => Attempt<PullProgress>;
+  /** Aborts when this worker shuts down. */
+  readonly stopping: AbortSignal;
+}
+
+/** The progress of one pull. */
+export interface PullReport extends Pick<PullInput, 'nodeImage' | 'image' | 'version'> {
+  readonly bytes: PullBytes;
+  readonly elapsedSeconds: number;
+}
+
+/** Credentials for one image; equally specific ones are tried in this order. */
+export interface FoundCredentials {
+  readonly keyrings: readonly Keyring[];
+  readonly troubles: readonly string[];
+  /** Whether a part comes from a cache. */
+  readonly remembered: boolean;
+}
+
+/** The node's own credentials for registries, besides the Secrets that a NodeImage names (NP-13). */
+export interface NodeCredentials {
+  /**
+   * Never fails: errors are reported in `troubles`, without secrets. `repository` has the registry's host and no tag.
+   */
+  find(repository: string): Promise<FoundCredentials>;
+  /** The registry refused these credentials: cached ones are dropped. */
+  forget(repository: string): void;
+}
 
 /** A running pull's view of its callers. */
 export interface PullRun {

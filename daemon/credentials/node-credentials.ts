@@ -1,6 +1,7 @@
 /** A node's own credentials for registries, from plugins and from a file (NP-13). */
+
 import { readFile } from 'node:fs/promises';
-import type { NodeCredentials } from '../../activities/cri/images.ts';
+import type { NodeCredentials } from '../../activities/cri/pull.ts';
 import { dockerConfigKeyring, type Keyring, MalformedSecret } from '../../activities/cri/registry-credentials.ts';
 import { type CredentialPlugin, PluginConfigError, parsePluginConfig } from './plugin-config.ts';
 import { CredentialPlugins } from './plugins.ts';

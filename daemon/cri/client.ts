@@ -9,7 +9,7 @@ import {
   type RuntimeContainerStatus,
 } from '../../activities/cri/runtime.ts';
 import type { ProbeRuntime } from '../probes/runtime.ts';
-import { printedEnvironment, recordedEnvironment } from './environment.ts';
+import { type Call, printedEnvironment, recordedEnvironment } from './environment.ts';
 import { type CriConnection, connect, longestOutput, streamed, tooMuchPrinted, unary, unaryWith } from './grpc.ts';
 import { pullErrorOf } from './pull-errors.ts';
 import { type ContentStore, fromPlace, layerDigest, PullWatches } from './pull-watch.ts';
@@ -234,14 +234,6 @@ const outputBytes = 4_096;
 function beginning(output: Uint8Array): string {
   return Buffer.from(output.buffer, output.byteOffset, Math.min(output.byteLength, outputBytes)).toString();
 }
-
-/** Calls the runtime with a deadline of `deadlineMs`. */
-export type Call = <Name extends keyof wire.CriCalls>(
-  name: Name,
-  request: wire.CriCalls[Name]['request'],
-  deadlineMs?: number,
-  signal?: AbortSignal,
-) => Promise<wire.CriCalls[Name]['response']>;
 
 async function unlessNotFound<Answer>(call: Promise<Answer>): Promise<Answer | undefined> {
   try {

@@ -1,7 +1,15 @@
 // A container's environment is full of secrets. Only the requested variables leave this file, and nothing is logged.
 import { CriError } from '../../activities/cri/runtime.ts';
 import { isJsonList, isJsonObject, type Json } from '../../api/base/json.ts';
-import type { Call } from './client.ts';
+import type * as wire from './wire.ts';
+
+/** Calls the runtime with a deadline of `deadlineMs`. */
+export type Call = <Name extends keyof wire.CriCalls>(
+  name: Name,
+  request: wire.CriCalls[Name]['request'],
+  deadlineMs?: number,
+  signal?: AbortSignal,
+) => Promise<wire.CriCalls[Name]['response']>;
 
 type Environment = ReadonlyMap<string, string>;
 

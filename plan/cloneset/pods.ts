@@ -11,8 +11,8 @@ import type { Pod } from '../../api/core/pod.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import type { VolumeClaim } from '../fleet/input.ts';
 import { newPod as newFleetPod } from '../fleet/new-pod.ts';
-import { asSeen, type FleetPod } from '../fleet/pods.ts';
-import type { AsSeen, Intention } from '../fleet/steps.ts';
+import { type AsSeen, asSeen, type FleetPod } from '../fleet/pods.ts';
+import type { Intention } from '../fleet/steps.ts';
 import type { CloneSetInput } from './input.ts';
 import { cloneSetRevisions } from './revisions.ts';
 

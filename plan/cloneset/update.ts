@@ -3,8 +3,8 @@
 import { isInGrace } from '../../api/in-place/grace.ts';
 import { updateOrder } from '../fleet/order.ts';
 import type { FleetPod } from '../fleet/pods.ts';
-import { isAtGoal, skippedPods } from '../fleet/scene.ts';
-import { type UpdateDemand, type UpdateLine, underWayFirst } from '../fleet/update.ts';
+import { isAtGoal, skippedPods, type UpdateDemand } from '../fleet/scene.ts';
+import { type UpdateLine, underWayFirst } from '../fleet/update.ts';
 import type { Numbers } from './counts.ts';
 import { batchRoom, type CloneSetScene, updateNumbers } from './scene.ts';
 

@@ -13,10 +13,9 @@ import type { Rule, Wait } from '../decision.ts';
 import type { FleetInput, VolumeClaim } from './input.ts';
 import type { FleetPod, Membership } from './pods.ts';
 import type { RefreshPlan } from './refresh.ts';
-import type { FleetScene, UpdateStrategy } from './scene.ts';
+import type { FleetScene, FleetWaitTexts, UpdateDemand, UpdateStrategy } from './scene.ts';
 import type { Intention } from './steps.ts';
-import type { UpdateDemand, UpdateLine, UpdatePlan } from './update.ts';
-import type { FleetWaitTexts } from './waits.ts';
+import type { UpdateLine, UpdatePlan } from './update.ts';
 import type { Workload } from './workload.ts';
 
 /** How the workload gets to its number of pods: what to create and to delete now. Needs no permit. */

@@ -24,10 +24,10 @@ import { planRefresh } from './refresh.ts';
 import { chooseRevisions, forgottenRevisions } from './revisions.ts';
 import { isUpdateLeft, rollOutFacts } from './roll-out-facts.ts';
 import { prunedOrders } from './roll-out-orders.ts';
-import { type FleetScene, fleetScene, isAtGoal } from './scene.ts';
+import { type FleetScene, fleetScene, isAtGoal, type UpdateDemand } from './scene.ts';
 import { againInMs, standingOf } from './standing.ts';
 import type { Intention } from './steps.ts';
-import { type DrainedPod, planUpdate, type UpdateDemand, updateAfterDrain } from './update.ts';
+import { type DrainedPod, planUpdate, updateAfterDrain } from './update.ts';
 import { cannotRecord, describeCause } from './waits.ts';
 import { isGoing, type Workload } from './workload.ts';
 

@@ -7,8 +7,8 @@ import type { FleetInput, WorkloadPlan } from './input.ts';
 import type { FleetPlanner, ScalePlan } from './kind.ts';
 import { everyPod } from './permit.ts';
 import { afterDrain, planFleet, sceneIn } from './plan.ts';
-import type { FleetScene } from './scene.ts';
-import type { DrainedPod, UpdateDemand } from './update.ts';
+import type { FleetScene, UpdateDemand } from './scene.ts';
+import type { DrainedPod } from './update.ts';
 import type { Workload } from './workload.ts';
 
 /** The decisions about one kind of workload. Pure. */

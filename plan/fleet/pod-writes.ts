@@ -3,9 +3,9 @@ import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { controllerReference } from '../../api/core/refs.ts';
 import { beforeDelete, changeWrites, enter, type PodChange, whileHeldBeforeDelete } from './lifecycle.ts';
-import { asSeen, type FleetPod } from './pods.ts';
+import { type AsSeen, asSeen, type FleetPod } from './pods.ts';
 import type { FleetScene } from './scene.ts';
-import type { AsSeen, Intention, WriteReason } from './steps.ts';
+import type { Intention, WriteReason } from './steps.ts';
 
 /** The change of a pod as a step; empty when it changes nothing. */
 export function writes({ pod }: FleetPod, why: WriteReason, change: PodChange): readonly Intention[] {

@@ -13,7 +13,14 @@ import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import { graceOf } from '../../api/in-place/grace.ts';
 import { stateOf } from '../../api/in-place/state.ts';
 import { startingUntil } from '../starting.ts';
-import type { AsSeen } from './steps.ts';
+
+/** An object as it was when something was decided about it; a write to another version is refused. */
+export interface AsSeen {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+}
 
 /** Which pods belong to a workload, and what its spec says about each. */
 export interface Membership {

@@ -7,7 +7,6 @@
  * reached it is recorded on the revision, too, and holds for this roll-out, whatever happens to the nodes.
  */
 
-import type { IntOrPercent } from '../../api/base/int-or-percent.ts';
 import { isJsonList, isJsonObject, type JsonObject, listOr, objectOr } from '../../api/base/json.ts';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import { controllerReference } from '../../api/core/refs.ts';
@@ -26,19 +25,8 @@ import {
   prefetchedMark,
   prefetchProgress,
 } from './prefetch.ts';
-import { type FleetScene, skippedPods } from './scene.ts';
+import { type FleetScene, skippedPods, type UpdateDemand } from './scene.ts';
 import type { Intention } from './steps.ts';
-import type { UpdateDemand } from './update.ts';
-
-/** The settings of a workload for pre-downloads (CS-100, CS-101, CS-103). */
-export interface PreDownloadSettings {
-  readonly parallelism: IntOrPercent;
-  readonly timeoutSeconds: number;
-  /** How many pods must be updated and ready before images are pre-downloaded. */
-  readonly minUpdatedReadyPods: number;
-  /** All pods may be updated at once, so that a job would help none of them. */
-  readonly isOneBatch: boolean;
-}
 
 /** The images that the roll-out waits for before its first step; undefined when it waits for none. */
 export function prefetchOf(scene: FleetScene): Prefetch | undefined {

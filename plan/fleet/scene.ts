@@ -1,7 +1,9 @@
 /** What the pods of a workload are to be now, and how far its roll-out may go: what all decisions of a pass share. */
 
+import type { IntOrPercent } from '../../api/base/int-or-percent.ts';
 import { timestamp } from '../../api/base/time.ts';
 import type { Resource } from '../../api/core/meta.ts';
+import type { EngineReason } from '../../api/engine/engine-trouble.ts';
 import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import type { ControllerRevision, RevisionScheme } from '../../api/fleet/revision.ts';
 import { ordersOf, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
@@ -9,11 +11,63 @@ import type { PodUpdatePolicy } from './in-place/decide.ts';
 import type { FleetInput } from './input.ts';
 import type { Permit, Undo } from './permit.ts';
 import { type AlikePods, type FleetPod, isOfRevision } from './pods.ts';
-import type { PreDownloadSettings } from './pre-download.ts';
 import type { Revisions } from './revisions.ts';
 import { ordersFor, permitUnder, undoOf } from './roll-out-orders.ts';
-import type { FleetWaitTexts } from './waits.ts';
 import type { Workload } from './workload.ts';
+
+/** The reasons of these rules. */
+export type FleetWaitReason =
+  | 'Paused'
+  | 'Aborted'
+  | 'PausedByOperator'
+  | 'Undone'
+  | 'OnDelete'
+  | 'PartitionReached'
+  | 'Skipped'
+  | EngineReason
+  | 'NoPermit'
+  | 'CannotCreate'
+  | 'CannotDelete'
+  | 'CannotUpdate'
+  | 'RefusedByBudget'
+  | 'PodUnreadable'
+  | 'InPlaceImpossible'
+  | 'HookBeforeDelete'
+  | 'HookBeforeUpdate'
+  | 'HookAfterUpdate'
+  | 'HookBeforeNormal'
+  | 'BatchNotReady'
+  | 'ContainersNotSwapped'
+  | 'Draining'
+  | 'GracePeriod'
+  | 'ImageNotReady'
+  | 'BudgetSpent'
+  | 'NotScheduled'
+  | 'NotReady'
+  | 'MinReadySeconds';
+
+/** How much there is to update. */
+export interface UpdateDemand {
+  /** How many pods are to be updated; less than 0: as many pods go back to the old revision. */
+  readonly left: number;
+  /** How many pods stay at older revisions. */
+  readonly keeps: number;
+  /** Whether this pod is one of those that may be updated. */
+  readonly concerns: (pod: FleetPod) => boolean;
+}
+
+/** The settings of a workload for pre-downloads (CS-100, CS-101, CS-103). */
+export interface PreDownloadSettings {
+  readonly parallelism: IntOrPercent;
+  readonly timeoutSeconds: number;
+  /** How many pods must be updated and ready before images are pre-downloaded. */
+  readonly minUpdatedReadyPods: number;
+  /** All pods may be updated at once, so that a job would help none of them. */
+  readonly isOneBatch: boolean;
+}
+
+/** What a person can do about each, in the words of the kind. */
+export type FleetWaitTexts = Readonly<Record<FleetWaitReason, string>>;
 
 /** What the spec of a workload says about updates, in one shape for all kinds. */
 export interface UpdateStrategy {

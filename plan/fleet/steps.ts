@@ -7,14 +7,7 @@ import type { JsonObject } from '../../api/base/json.ts';
 import type { EventText } from '../../api/core/event.ts';
 import type { NewRevision } from '../../api/fleet/revision.ts';
 import type { PodWrite } from './in-place/update.ts';
-
-/** An object as it was when something was decided about it; a write to another version is refused. */
-export interface AsSeen {
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly resourceVersion: string;
-}
+import type { AsSeen } from './pods.ts';
 
 /** One step for a workload in the cluster. */
 export type Intention =

@@ -26,18 +26,8 @@ import { writes } from './pod-writes.ts';
 import { asSeen, type FleetPod } from './pods.ts';
 import { prefetchOf } from './pre-download.ts';
 import type { Prefetch } from './prefetch.ts';
-import type { FleetScene } from './scene.ts';
+import type { FleetScene, UpdateDemand } from './scene.ts';
 import type { Intention } from './steps.ts';
-
-/** How much there is to update. */
-export interface UpdateDemand {
-  /** How many pods are to be updated; less than 0: as many pods go back to the old revision. */
-  readonly left: number;
-  /** How many pods stay at older revisions. */
-  readonly keeps: number;
-  /** Whether this pod is one of those that may be updated. */
-  readonly concerns: (pod: FleetPod) => boolean;
-}
 
 /** The pods that are to be updated, and how far the walk along them may go now. */
 export interface UpdateLine {

@@ -22,41 +22,7 @@ import type { FleetSituation } from './kind.ts';
 import { beforeDelete, beforeUpdate } from './lifecycle.ts';
 import { type FleetPod, podRef } from './pods.ts';
 import { imageNotReadyWait } from './prefetch.ts';
-import { type FleetScene, isAtGoal, progressOf, skippedPods } from './scene.ts';
-
-/** The reasons of these rules. */
-export type FleetWaitReason =
-  | 'Paused'
-  | 'Aborted'
-  | 'PausedByOperator'
-  | 'Undone'
-  | 'OnDelete'
-  | 'PartitionReached'
-  | 'Skipped'
-  | EngineReason
-  | 'NoPermit'
-  | 'CannotCreate'
-  | 'CannotDelete'
-  | 'CannotUpdate'
-  | 'RefusedByBudget'
-  | 'PodUnreadable'
-  | 'InPlaceImpossible'
-  | 'HookBeforeDelete'
-  | 'HookBeforeUpdate'
-  | 'HookAfterUpdate'
-  | 'HookBeforeNormal'
-  | 'BatchNotReady'
-  | 'ContainersNotSwapped'
-  | 'Draining'
-  | 'GracePeriod'
-  | 'ImageNotReady'
-  | 'BudgetSpent'
-  | 'NotScheduled'
-  | 'NotReady'
-  | 'MinReadySeconds';
-
-/** What a person can do about each, in the words of the kind. */
-export type FleetWaitTexts = Readonly<Record<FleetWaitReason, string>>;
+import { type FleetScene, type FleetWaitReason, isAtGoal, progressOf, skippedPods } from './scene.ts';
 
 /** Every reason that holds now, in the order of the rules. */
 export function allWaits<Situation>(rules: readonly Rule<Situation>[], situation: Situation): readonly Wait[] {

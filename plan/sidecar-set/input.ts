@@ -1,4 +1,5 @@
 /** What a SidecarSet is decided on by, and what may be done for it. */
+
 import type { JsonObject } from '../../api/base/json.ts';
 import type { FailureType } from '../../api/core/failure.ts';
 import type { Pod } from '../../api/core/pod.ts';
@@ -7,12 +8,27 @@ import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
 import type { NodeImage } from '../../api/node-image/types.ts';
 import type { SidecarSet, SidecarSetStatus } from '../../api/sidecar-set/types.ts';
+import type { Wait } from '../decision.ts';
 import type { PodWrite } from '../fleet/in-place/update.ts';
 import type { RollOutWanted } from '../fleet/input.ts';
 import type { FleetPlan, Permit } from '../fleet/permit.ts';
-import type { AsSeen, Intention } from '../fleet/steps.ts';
+import type { AsSeen } from '../fleet/pods.ts';
+import type { Intention } from '../fleet/steps.ts';
 import type { SwapStep } from '../sidecar-swap/model.ts';
-import type { SwapPlan } from './swaps.ts';
+
+/** What a pass decides about the swaps of a SidecarSet. */
+export interface SwapPlan {
+  /** The hash that they lead to. */
+  readonly target: string;
+  /** The pods whose operation has to run. */
+  readonly wanted: readonly Pod[];
+  /** What is written of it besides updates. */
+  readonly steps: readonly SidecarSetStep[];
+  /** What the steps wait for that were handed in and are not written; by the UID of the pod. */
+  readonly waits: ReadonlyMap<string, Wait>;
+  /** The steps that were handed in and that nobody wants. */
+  readonly nothing: ReadonlyMap<string, string>;
+}
 
 /** A SidecarSet with everything that belongs to it: from the caches of the watcher, or from the API server. */
 export interface SidecarSetInput {

@@ -16,27 +16,13 @@ import { imageStartsAfter } from '../sidecar-swap/back-off.ts';
 import type { SwapStep } from '../sidecar-swap/model.ts';
 import { swapStanding } from '../sidecar-swap/standing.ts';
 import type { ClassifiedPod } from './classify.ts';
-import type { SidecarSetStep } from './input.ts';
+import type { SidecarSetStep, SwapPlan } from './input.ts';
 import { classifiedPods, isSkipped, isUpdating, podRef, type SidecarSetScene } from './scene.ts';
 import { cancelWrite, emptyImagesToRoll, hotSidecars, resetDecision, resetWrite } from './swap.ts';
 import type { SidecarTarget } from './target.ts';
 import { decisionOf, type FreshWrite, fitting, type UpdatePlan } from './update.ts';
 import { annotated, notingRestarts } from './update-marks.ts';
 import { sidecarWrite } from './write.ts';
-
-/** What a pass decides about the swaps of a SidecarSet. */
-export interface SwapPlan {
-  /** The hash that they lead to. */
-  readonly target: string;
-  /** The pods whose operation has to run. */
-  readonly wanted: readonly Pod[];
-  /** What is written of it besides updates. */
-  readonly steps: readonly SidecarSetStep[];
-  /** What the steps wait for that were handed in and are not written; by the UID of the pod. */
-  readonly waits: ReadonlyMap<string, Wait>;
-  /** The steps that were handed in and that nobody wants. */
-  readonly nothing: ReadonlyMap<string, string>;
-}
 
 /** Decides about the swaps, after the updates of this pass. */
 export function planSwaps(scene: SidecarSetScene, update: UpdatePlan): SwapPlan {

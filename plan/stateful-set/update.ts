@@ -1,8 +1,8 @@
 /** Which pods of a StatefulSet are to be updated, in which order, and within which budget (AS-50 to AS-62). */
 import { byPriority } from '../fleet/order.ts';
 import type { FleetPod } from '../fleet/pods.ts';
-import { isAtGoal, permitRoom, skippedPods } from '../fleet/scene.ts';
-import { isDrained, isHeld, type UpdateDemand, type UpdateLine, underWayFirst } from '../fleet/update.ts';
+import { isAtGoal, permitRoom, skippedPods, type UpdateDemand } from '../fleet/scene.ts';
+import { isDrained, isHeld, type UpdateLine, underWayFirst } from '../fleet/update.ts';
 import { type StatefulSetScene, unavailableReplicas } from './scene.ts';
 
 /** The pods that are to be updated, with those that are where they are to go. */

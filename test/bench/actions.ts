@@ -3,12 +3,21 @@ import { Client, Connection } from '@temporalio/client';
 import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { controlPlanePorts, findInstance } from '../../deploy/local/instance.ts';
+import type { PlatformStatus } from '../../deploy/local/platform.ts';
 import { waitFor } from '../support/wait.ts';
 import { type Actions, actionsIn, heartbeatsIn, sumOf, totalOf } from './billable.ts';
 import { type BenchCluster, benchNamespace } from './cluster.ts';
-import type { Bench } from './parts.ts';
 import { pullTakes } from './pull.ts';
 import { rolledOut } from './roll-out.ts';
+
+/** What parts of the benchmark are given. */
+export interface Bench {
+  readonly instance: string;
+  /** How many samples a figure has. */
+  readonly samples: number;
+  readonly cluster: BenchCluster;
+  readonly platform: () => PlatformStatus;
+}
 
 /** What one operation has cost. */
 interface Cost {

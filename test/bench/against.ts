@@ -1,17 +1,18 @@
 // `npm run bench -- PART ... --against=COMMIT`, or `--against=bare`: what the parts measure, for two subjects in turn on one
 // cluster.
+
 import { setTimeout as delay } from 'node:timers/promises';
 import { replaceRoles } from '../../deploy/local/platform.ts';
 import { type Progress, silentProgress } from '../../deploy/local/progress.ts';
 import { areVersioned } from '../support/current-version.ts';
 import { measureStolen } from '../support/stolen.ts';
 import { presentVersion, type Version, versionAt } from '../support/version.ts';
+import type { Bench } from './actions.ts';
 import { podCreations } from './admission.ts';
 import { type BenchCluster, relistMs } from './cluster.ts';
 import type { BenchPart } from './document.ts';
 import { mostStolenPercent, quantile } from './figures.ts';
 import { type Comparison, comparisonTable, type Pair } from './pairs.ts';
-import type { Bench } from './parts.ts';
 import { pullTakes } from './pull.ts';
 import { recreateTakes } from './recreate.ts';
 import { restMs, rolledOut, rollOutTakes } from './roll-out.ts';

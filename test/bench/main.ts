@@ -5,6 +5,7 @@
  * `npm run bench -- part ... --against=COMMIT` measures this version and that of a commit in turn, in pairs, and
  * `--against=bare` this version and the cluster without it; they print a table and write nothing.
  */
+
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { join } from 'node:path';
@@ -13,11 +14,12 @@ import { down, status, up } from '../../deploy/local/platform.ts';
 import { createProgress } from '../../deploy/local/progress.ts';
 import { run } from '../../deploy/local/run.ts';
 import { measureStolen } from '../support/stolen.ts';
+import type { Bench } from './actions.ts';
 import { measureAgainst, pairedParts } from './against.ts';
 import { benchCluster } from './cluster.ts';
 import { type BenchPart, withSection } from './document.ts';
 import { machine } from './figures.ts';
-import { type Bench, parts } from './parts.ts';
+import { parts } from './parts.ts';
 
 const args = process.argv.slice(2);
 const samples = Number(args.find((arg) => /^\d+$/.test(arg)) ?? 20);

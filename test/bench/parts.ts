@@ -2,11 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { featureGates } from '../../deploy/local/feature-gates.ts';
 import { findInstance } from '../../deploy/local/instance.ts';
 import { partReady, startPart } from '../../deploy/local/parts.ts';
-import type { PlatformStatus } from '../../deploy/local/platform.ts';
-import { actionFigures } from './actions.ts';
+import { actionFigures, type Bench } from './actions.ts';
 import { admissionFigures } from './admission.ts';
 import { cacheFigures } from './cache.ts';
-import type { BenchCluster } from './cluster.ts';
 import type { BenchPart } from './document.ts';
 import { type Figure, median, table } from './figures.ts';
 import { probeFigures } from './probes.ts';
@@ -16,15 +14,6 @@ import { crowdFigures, recreateFigures } from './recreate.ts';
 import { rollOutFigures } from './roll-out.ts';
 import { sidecarFigures } from './sidecars.ts';
 import { orchestration, partsTable, stepsTable } from './steps.ts';
-
-/** What parts of the benchmark are given. */
-export interface Bench {
-  readonly instance: string;
-  /** How many samples a figure has. */
-  readonly samples: number;
-  readonly cluster: BenchCluster;
-  readonly platform: () => PlatformStatus;
-}
 
 /** Markdown, without the heading of the section. */
 export interface Measured {

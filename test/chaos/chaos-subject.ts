@@ -1,11 +1,25 @@
 // What is watched and judged while things break: one interface for the work of every kind.
+
 import { setTimeout as pause } from 'node:timers/promises';
 import type { PerOperation } from '../../api/operations.ts';
 import { waitFor } from '../support/wait.ts';
+import type { Wired } from './cables.ts';
 import { notJudged, type Report } from './campaign.ts';
-import type { Failure } from './fault-plan.ts';
 import type { Random } from './random.ts';
 import { patienceMs, type World } from './world.ts';
+
+/** What can fail, as partsOf names it. */
+export type Role = Wired | 'webhook';
+
+/** A role that fails in one way at each step of a subject. */
+export interface Failure {
+  readonly way: 'kill' | 'freeze' | 'cut';
+  readonly role: Role;
+  /** So many, or drawn each time between two numbers. */
+  readonly lastsSeconds: number | readonly [least: number, most: number];
+  /** A second watcher takes over, and the two fail in turns. */
+  readonly secondWatcher?: true;
+}
 
 /** A moment of the work at which a fault can be put. */
 export interface SubjectStep {

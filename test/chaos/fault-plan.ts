@@ -3,7 +3,14 @@ import { featureGates } from '../../deploy/local/feature-gates.ts';
 import { auditPosition, judgeWriters } from './audit-record.ts';
 import { cut, type Wired } from './cables.ts';
 import type { Report, Scenario } from './campaign.ts';
-import { type ChaosSubject, judge, type SubjectKind, type SubjectStep } from './chaos-subject.ts';
+import {
+  type ChaosSubject,
+  type Failure,
+  judge,
+  type Role,
+  type SubjectKind,
+  type SubjectStep,
+} from './chaos-subject.ts';
 import { cutOff, type Fault, frozen, killed, startSecond, together, untilLed, withFlags } from './faults.ts';
 import type { Random } from './random.ts';
 import { laps, seconds, type World } from './world.ts';
@@ -205,19 +212,6 @@ async function disturbed(
   } finally {
     await fault.heal();
   }
-}
-
-/** What can fail, as partsOf names it. */
-export type Role = Wired | 'webhook';
-
-/** A role that fails in one way at each step of a subject. */
-export interface Failure {
-  readonly way: 'kill' | 'freeze' | 'cut';
-  readonly role: Role;
-  /** So many, or drawn each time between two numbers. */
-  readonly lastsSeconds: number | readonly [least: number, most: number];
-  /** A second watcher takes over, and the two fail in turns. */
-  readonly secondWatcher?: true;
 }
 
 export function kills(roles: readonly Role[], lastsSeconds: Failure['lastsSeconds']): readonly Failure[] {

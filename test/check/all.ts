@@ -3,6 +3,7 @@ import type { Check } from './check.ts';
 import { commandProblems } from './command.ts';
 import { environmentProblems } from './environment.ts';
 import { fileNameProblems } from './file-names.ts';
+import { importCircles } from './import-circles.ts';
 import { importProblems } from './import-rules.ts';
 import { impurities } from './purity.ts';
 import { ruleCoverageProblems } from './rule-coverage.ts';
@@ -26,6 +27,7 @@ export const checks: readonly Check[] = [
     run: () => commandProblems(root, tool('biome'), ['check', '--error-on-warnings', '--colors=off', '.']),
   },
   { name: 'imports point one way', run: ({ sources }) => importProblems(sources) },
+  { name: 'no files import one another in a circle', run: ({ sources }) => importCircles(sources) },
   { name: 'api and plan are pure', run: ({ sources }) => impurities(sources) },
   { name: 'options are read in one place', run: ({ sources }) => environmentProblems(sources) },
   { name: 'files are named after what they hold', run: ({ sources }) => fileNameProblems(sources) },

@@ -1,13 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readSource, type SourceFile } from './source.ts';
-
-/** A text file of the project. */
-export interface ProjectFile {
-  /** Relative to the root, with forward slashes. */
-  readonly path: string;
-  readonly text: string;
-}
+import { type ProjectFile, readSource, type SourceFile } from './source.ts';
 
 /** What the checks look at. */
 export interface Project {

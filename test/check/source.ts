@@ -1,7 +1,13 @@
 import { builtinModules } from 'node:module';
 import { dirname, join } from 'node:path/posix';
 import { parseSync } from '@swc/core';
-import type { ProjectFile } from './project.ts';
+
+/** A text file of the project. */
+export interface ProjectFile {
+  /** Relative to the root, with forward slashes. */
+  readonly path: string;
+  readonly text: string;
+}
 
 /** One import, re-export or dynamic import. */
 interface Import {

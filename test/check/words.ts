@@ -1,4 +1,4 @@
-import type { ProjectFile } from './project.ts';
+import type { ProjectFile } from './source.ts';
 
 /**
  * What is true on one machine only: folders of the machines this is developed on, and where packages are fetched from,

@@ -16,8 +16,8 @@ import type { FleetPlanner, FleetSituation, ScalePlan } from '../../plan/fleet/k
 import { newPod } from '../../plan/fleet/new-pod.ts';
 import { workloadPlanner } from '../../plan/fleet/planner.ts';
 import { asSeen, type FleetPod, isOfRevision } from '../../plan/fleet/pods.ts';
-import { type FleetScene, isAtGoal, permitRoom, skippedPods } from '../../plan/fleet/scene.ts';
-import { type UpdateDemand, underWayFirst } from '../../plan/fleet/update.ts';
+import { type FleetScene, isAtGoal, permitRoom, skippedPods, type UpdateDemand } from '../../plan/fleet/scene.ts';
+import { underWayFirst } from '../../plan/fleet/update.ts';
 import * as waits from '../../plan/fleet/waits.ts';
 import type { Workload } from '../../plan/fleet/workload.ts';
 import { waitingSince } from '../../plan/waiting-since.ts';

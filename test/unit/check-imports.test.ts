@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { importCircles } from '../check/import-circles.ts';
 import { importProblems } from '../check/import-rules.ts';
 import { projectOf } from '../check/project.ts';
 
@@ -61,5 +62,40 @@ describe('importProblems', () => {
         tree({ 'api/a.ts': "// import '../process/config.ts'\nexport const a = `import '../cli/b.ts'`;" }),
       ),
     ).toEqual([]);
+  });
+});
+
+describe('importCircles', () => {
+  it('names all files of a circle once, types included', () => {
+    const files = {
+      'plan/a.ts': "import type { B } from './b.ts';",
+      'plan/b.ts': "import { c } from './c.ts'; import { d } from './d.ts';",
+      'plan/c.ts': "export { a } from './a.ts';",
+      'plan/d.ts': "import { c } from './e.ts';",
+      'plan/e.ts': '',
+    };
+    expect(importCircles(tree(files))).toEqual([
+      'plan/a.ts: these files import one another in a circle: plan/a.ts, plan/b.ts, plan/c.ts',
+    ]);
+  });
+
+  it('tells two circles apart, of which one reaches the other', () => {
+    const files = {
+      'api/a.ts': "import { b } from './b.ts'; import { c } from './c.ts';",
+      'api/b.ts': "import { a } from './a.ts';",
+      'api/c.ts': "import { d } from './d.ts';",
+      'api/d.ts': "import { c } from './c.ts';",
+    };
+    expect(importCircles(tree(files)).map((problem) => problem.slice(0, 8))).toEqual(['api/c.ts', 'api/a.ts']);
+  });
+
+  it('has nothing against many ways to one file', () => {
+    const files = {
+      'api/a.ts': "import { b } from './b.ts'; import { c } from './c.ts';",
+      'api/b.ts': "import { d } from './d.ts';",
+      'api/c.ts': "import { d } from './d.ts';",
+      'api/d.ts': "import { join } from 'node:path';",
+    };
+    expect(importCircles(tree(files))).toEqual([]);
   });
 });

@@ -8,7 +8,7 @@ import type { KubeWriter } from '../../kube/fence.ts';
 import type { CloneSetInput } from '../../plan/cloneset/input.ts';
 import { planCloneSet } from '../../plan/cloneset/planner.ts';
 import { cloneSetRevisions } from '../../plan/cloneset/revisions.ts';
-import type { AsSeen } from '../../plan/fleet/steps.ts';
+import type { AsSeen } from '../../plan/fleet/pods.ts';
 import { type FleetStep, FleetWriter } from '../../watcher/fleet/writer.ts';
 import { cloneSetSteps } from '../../watcher/kinds/cloneset/controller.ts';
 import { cloneSet, newName, nowMs, pod, pods, revisionOf, world } from '../support/cloneset-world.ts';

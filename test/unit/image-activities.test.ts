@@ -6,13 +6,13 @@ import {
   type PullBytes,
   PullError,
 } from '../../activities/cri/image-runtime.ts';
+import { imageActivities } from '../../activities/cri/images.ts';
 import {
   type FoundCredentials,
   type ImageActivityMeans,
-  imageActivities,
+  leastFreeBytes,
   type PullReport,
-} from '../../activities/cri/images.ts';
-import { leastFreeBytes } from '../../activities/cri/pull.ts';
+} from '../../activities/cri/pull.ts';
 import type { PullInput, PullProgress } from '../../activities/cri/pull-contract.ts';
 import { CriError } from '../../activities/cri/runtime.ts';
 import type { NodeImage } from '../../api/node-image/types.ts';

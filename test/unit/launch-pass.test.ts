@@ -4,11 +4,8 @@ import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import type { KubeWriter } from '../../kube/fence.ts';
 import { barrierIndexes } from '../../watcher/kinds/pod/container-launch-priority/barrier.ts';
-import {
-  isOrdered,
-  type LaunchPassDependencies,
-  passOverLaunch,
-} from '../../watcher/kinds/pod/container-launch-priority/pass.ts';
+import type { LaunchPassDependencies } from '../../watcher/kinds/pod/container-launch-priority/launch-pass-dependencies.ts';
+import { isOrdered, passOverLaunch } from '../../watcher/kinds/pod/container-launch-priority/pass.ts';
 import { trimPod } from '../../watcher/trim.ts';
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import { createdAt } from '../support/objects/metadata.ts';

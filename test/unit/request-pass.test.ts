@@ -20,13 +20,10 @@ import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
 import { terminationRequestName } from '../../api/job-sidecar-termination.ts';
 import { EventBudget } from '../../kube/events.ts';
 import { tellWithdrawn } from '../../watcher/kinds/container-recreate-request/operation.ts';
-import {
-  passOverRequests,
-  type RequestPassDependencies,
-  requestIndexes,
-} from '../../watcher/kinds/container-recreate-request/pass.ts';
+import { passOverRequests, requestIndexes } from '../../watcher/kinds/container-recreate-request/pass.ts';
 import { releaseDeadKeys } from '../../watcher/kinds/container-recreate-request/release.ts';
 import { podUidOf } from '../../watcher/kinds/container-recreate-request/request.ts';
+import type { RequestPassDependencies } from '../../watcher/kinds/container-recreate-request/request-pass-dependencies.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
 import { trimPod } from '../../watcher/trim.ts';
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';

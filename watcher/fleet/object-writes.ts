@@ -6,8 +6,7 @@ import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types
 import type { Cache } from '../../kube/cache.ts';
 import type { KubeWriter } from '../../kube/fence.ts';
 import { hasMovedOn, unlessMovedOn } from '../../kube/moved-on.ts';
-import { asSeen } from '../../plan/fleet/pods.ts';
-import type { AsSeen } from '../../plan/fleet/steps.ts';
+import { type AsSeen, asSeen } from '../../plan/fleet/pods.ts';
 import type { Seen } from './kind.ts';
 
 type Shown = Pick<Cache<KubeObject>, 'seen' | 'deletionSeen'>;

@@ -1,13 +1,12 @@
 // Work of every kind side by side, while each role dies once: which one at which step is for chance to say.
 import type { EngineReason } from '../../../api/engine/engine-trouble.ts';
 import type { Scenario } from '../campaign.ts';
-import type { SubjectKind } from '../chaos-subject.ts';
+import type { Role, SubjectKind } from '../chaos-subject.ts';
 import {
   type FaultPlan,
   faultScenario,
   hurriedFlags,
   type PlannedFault,
-  type Role,
   type Setting,
   shuffled,
 } from '../fault-plan.ts';

@@ -16,8 +16,9 @@ import type { Controller, ControllerContext } from '../../controller.ts';
 import { operationState } from '../../operation-state.ts';
 import { isEnvironmentStale } from '../pod/environment-refresh.ts';
 import { hasEnded, tellWithdrawn } from './operation.ts';
-import { passOverRequests, type RequestPassDependencies, requestIndexes, requestsByPod } from './pass.ts';
+import { passOverRequests, requestIndexes, requestsByPod } from './pass.ts';
 import { podUidOf } from './request.ts';
+import type { RequestPassDependencies } from './request-pass-dependencies.ts';
 
 /** Ensures that the requests of each pod are carried out one after the other, and that completed ones hold nothing. */
 export function recreateRequests({

@@ -6,8 +6,8 @@ import { crrLabel, kubeResource } from '../../../api/core/well-known.ts';
 import { unlessGone, unlessMovedOn } from '../../../kube/moved-on.ts';
 import type { RequestQueue } from '../../../plan/recreate/request-queue.ts';
 import { wantOperation } from './operation.ts';
-import type { RequestPassDependencies } from './pass.ts';
 import { nameOf } from './request.ts';
+import type { RequestPassDependencies } from './request-pass-dependencies.ts';
 import { writeEnd } from './status.ts';
 
 /**

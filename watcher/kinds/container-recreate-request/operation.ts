@@ -11,8 +11,8 @@ import { crrLabel } from '../../../api/core/well-known.ts';
 import { type EngineTrouble, isEngineReason } from '../../../api/engine/engine-trouble.ts';
 import { isTerminationRequest, terminateSidecarsId } from '../../../api/job-sidecar-termination.ts';
 import type { Cache } from '../../../kube/cache.ts';
-import type { RequestPassDependencies } from './pass.ts';
 import { generationOf, hasBegun, podUidOf } from './request.ts';
+import type { RequestPassDependencies } from './request-pass-dependencies.ts';
 
 /** Ensures that the operation of a request whose turn has come is running. */
 export function wantOperation(request: ContainerRecreateRequest, podUid: string, world: RequestPassDependencies): void {

@@ -7,24 +7,21 @@ import {
   isCompleted,
   isFilled,
 } from '../../../api/container-recreate-request/types.ts';
-import type { Node } from '../../../api/core/node.ts';
-import type { Pod } from '../../../api/core/pod.ts';
 import { eventComponent } from '../../../api/core/well-known.ts';
 import { commandNames } from '../../../api/engine/operations.ts';
-import type { Cache } from '../../../kube/cache.ts';
-import type { KubeClient } from '../../../kube/client.ts';
 import { tellEvent } from '../../../kube/events.ts';
 import { earliest, type PassResult } from '../../../kube/keyed-queue.ts';
 import { type RequestQueue, requestQueue } from '../../../plan/recreate/request-queue.ts';
 import { deleteExpired } from '../../expiry.ts';
-import { type CommandEvents, type Commanded, passOnCommand } from '../../operator-commands.ts';
-import type { Starter, WantedOperation } from '../../starter.ts';
-import { environmentRefresh, type RefreshGates } from '../pod/environment-refresh.ts';
+import { type Commanded, passOnCommand } from '../../operator-commands.ts';
+import type { WantedOperation } from '../../starter.ts';
+import { environmentRefresh } from '../pod/environment-refresh.ts';
 import { fill } from './fill.ts';
 import { wantOperation } from './operation.ts';
 import { obeyInQueue, writeWaits } from './queue.ts';
 import { holds, release } from './release.ts';
 import { hasBegun, podUidOf } from './request.ts';
+import type { RequestPassDependencies } from './request-pass-dependencies.ts';
 
 /** The index of requests by the UID of their pod. */
 export const requestsByPod = 'podUid';
@@ -33,17 +30,6 @@ export const requestsByPod = 'podUid';
 export const requestIndexes = {
   [requestsByPod]: (request: ContainerRecreateRequest): readonly string[] => [podUidOf(request)],
 };
-
-export interface RequestPassDependencies {
-  readonly kube: Pick<KubeClient, 'get' | 'patch' | 'delete' | 'create'>;
-  readonly requests: Cache<ContainerRecreateRequest>;
-  readonly pods: Cache<Pod>;
-  readonly nodes: Cache<Node>;
-  readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'trouble'>;
-  readonly commandEvents: CommandEvents;
-  readonly gates: RefreshGates;
-  readonly now: () => number;
-}
 
 /**
  * One pass over all requests of one pod. Everything that does not need Temporal comes first, so that it works without

@@ -13,8 +13,8 @@ import { isPaused, type RequestQueue } from '../../../plan/recreate/request-queu
 import { skippedMessage, skipperOf } from '../../../plan/recreate/status.ts';
 import type { AnnotatedCommand } from '../../operator-commands.ts';
 import { troubleOf } from './operation.ts';
-import type { RequestPassDependencies } from './pass.ts';
 import { podUidOf } from './request.ts';
+import type { RequestPassDependencies } from './request-pass-dependencies.ts';
 import { writeEnd, writeStatus, writeWait } from './status.ts';
 
 /**

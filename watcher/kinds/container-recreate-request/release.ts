@@ -9,9 +9,9 @@ import type { Pod } from '../../../api/core/pod.ts';
 import { heldKeys, recreateKey, requestOfKey, withoutReadinessKey } from '../../../api/core/pod-readiness.ts';
 import { crrLabel, crrUnreadyFinalizer } from '../../../api/core/well-known.ts';
 import { unlessMovedOn } from '../../../kube/moved-on.ts';
-import type { RequestPassDependencies } from './pass.ts';
 import { changePodConditions } from './pod-readiness.ts';
 import { nameOf, podUidOf } from './request.ts';
+import type { RequestPassDependencies } from './request-pass-dependencies.ts';
 
 /** Whether something has to be released: the request is completed and still has its finalizer or label. */
 export function holds(request: ContainerRecreateRequest): boolean {

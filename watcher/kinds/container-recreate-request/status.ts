@@ -5,8 +5,8 @@ import { type ContainerRecreateRequest, crr } from '../../../api/container-recre
 import { withCondition } from '../../../api/core/conditions.ts';
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
 import { unlessMovedOn } from '../../../kube/moved-on.ts';
-import type { RequestPassDependencies } from './pass.ts';
 import { generationOf, nameOf } from './request.ts';
+import type { RequestPassDependencies } from './request-pass-dependencies.ts';
 
 /**
  * Writes these fields of the status, provided that the request has not changed since it was read; otherwise returns

@@ -27,7 +27,8 @@ import {
   secretKeysOf,
 } from '../node-image/pull-secrets.ts';
 import { EarlierRuns } from './earlier-runs.ts';
-import { type PullJobPassDependencies, passOverPullJob } from './pass.ts';
+import { passOverPullJob } from './pass.ts';
+import type { PullJobPassDependencies } from './pull-job-pass-dependencies.ts';
 import { WaveHolder } from './wave-holder.ts';
 
 const byImage = 'image';

@@ -15,7 +15,7 @@ import {
 } from '../../../plan/images/image-pull-job.ts';
 import { imageOf, withoutWish, withRetry, withWish } from '../../../plan/images/node-image.ts';
 import { nodeImagesByOwner } from '../node-image/controller.ts';
-import type { PullJobPassDependencies } from './pass.ts';
+import type { PullJobPassDependencies } from './pull-job-pass-dependencies.ts';
 import type { JobSecrets } from './secrets.ts';
 
 /**

@@ -1,6 +1,4 @@
 import { sameJson } from '../../../api/base/json.ts';
-import type { Node } from '../../../api/core/node.ts';
-import type { Pod } from '../../../api/core/pod.ts';
 import { commandNames, queues } from '../../../api/engine/operations.ts';
 import { rollOutBehind } from '../../../api/fleet/cause.ts';
 import {
@@ -20,12 +18,8 @@ import {
   steeringOf,
 } from '../../../api/image-pull-job/types.ts';
 import { tooLargeForNodes } from '../../../api/image-pull-job/validate.ts';
-import type { NodeImage } from '../../../api/node-image/types.ts';
-import type { Cache } from '../../../kube/cache.ts';
-import type { KubeWriter } from '../../../kube/fence.ts';
 import { earliest, type PassResult } from '../../../kube/keyed-queue.ts';
 import { unlessMovedOn } from '../../../kube/moved-on.ts';
-import type { RecentlySeen } from '../../../kube/recently-seen.ts';
 import {
   heldBackBy,
   type JobContext,
@@ -38,43 +32,13 @@ import {
 import { imageOf } from '../../../plan/images/node-image.ts';
 import { pullEndOf } from '../../../plan/images/pull-waves.ts';
 import { shortened, summaryBytes } from '../../../plan/text-size.ts';
-import type { ControllerContext } from '../../controller.ts';
 import { deleteExpired } from '../../expiry.ts';
-import { type CommandEvents, hasCommand, passOnCommand } from '../../operator-commands.ts';
-import type { Starter, WantedOperation } from '../../starter.ts';
-import type { NodeImageEdits } from '../node-image/edits.ts';
-import type { PullSecretCopies } from '../node-image/pull-secrets.ts';
-import type { EarlierRuns } from './earlier-runs.ts';
+import { hasCommand, passOnCommand } from '../../operator-commands.ts';
+import type { WantedOperation } from '../../starter.ts';
 import { knowsAllNodes, standingsNow, withdraw, writeToNodes } from './nodes.ts';
+import type { PullJobPassDependencies } from './pull-job-pass-dependencies.ts';
 import { areSecretsComplete, forgetUnusable, type JobSecrets, reportUnusable, secretsFor } from './secrets.ts';
-import type { WaveHolder } from './wave-holder.ts';
 import type { WaveJudgement } from './waves.ts';
-
-export interface PullJobPassDependencies {
-  readonly kube: Pick<KubeWriter, 'list' | 'create' | 'patch' | 'delete'>;
-  readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'trouble'>;
-  readonly commandEvents: CommandEvents;
-  readonly images: ControllerContext['config']['images'];
-  readonly log: ControllerContext['log'];
-  readonly now: () => number;
-  /** Whether this cluster pulls images at all. */
-  readonly isOn: boolean;
-  readonly jobs: Pick<Cache<ImagePullJob>, 'byUid' | 'byName' | 'seen'>;
-  readonly nodeImages: Pick<Cache<NodeImage>, 'all' | 'byName' | 'byIndex' | 'size'>;
-  readonly nodes: Pick<Cache<Node>, 'all' | 'size'>;
-  readonly pods: Pick<Cache<Pod>, 'all'>;
-  readonly edits: Pick<NodeImageEdits, 'edit'>;
-  readonly pullSecrets: Pick<PullSecretCopies, 'sync' | 'release'>;
-  /** What the operations of jobs have handed in, in the present term. */
-  readonly waves: () => WaveHolder;
-  readonly earlierRuns: Pick<EarlierRuns, 'judge' | 'forget'>;
-  /** How often Secrets are read again that are missing or could not be copied. */
-  readonly secretsAgainMs: number;
-  /** By job and node: its NodeImage accepts no further image, so the job continues with other nodes meanwhile. */
-  readonly refusals: RecentlySeen;
-  /** By job and Secret: the Event that the Secret contains no registry credentials was written. */
-  readonly toldUnusable: Set<string>;
-}
 
 const seenWithinMs = 30_000;
 

@@ -8,7 +8,7 @@ import { grantFor } from '../../../api/engine/missing-right.ts';
 import type { ImagePullJob } from '../../../api/image-pull-job/types.ts';
 import { tellEvent } from '../../../kube/events.ts';
 import { pullSecretTypes, type SyncedSecrets } from '../node-image/pull-secrets.ts';
-import type { PullJobPassDependencies } from './pass.ts';
+import type { PullJobPassDependencies } from './pull-job-pass-dependencies.ts';
 
 export interface JobSecrets extends SyncedSecrets {
   /** Why Secrets could not be copied, for people; absent: they were. */

@@ -2,6 +2,7 @@
  * SidecarSets as a fleet: one queue in which each has one writer, and the roll-outs that give the permits to update running
  * pods. A SidecarSet keeps no pods of its own; it is a sibling of workloads on the same queue.
  */
+
 import type { PodOfFleet } from '../../../activities/fleet/orders.ts';
 import type { JsonObject } from '../../../api/base/json.ts';
 import { failureTypeOf } from '../../../api/core/failure.ts';
@@ -24,7 +25,7 @@ import type { Term } from '../../../kube/leader.ts';
 import { mayBeMade, unlessGone } from '../../../kube/moved-on.ts';
 import { type Wait, waitFor } from '../../../plan/decision.ts';
 import type { Permit } from '../../../plan/fleet/permit.ts';
-import type { AsSeen } from '../../../plan/fleet/steps.ts';
+import type { AsSeen } from '../../../plan/fleet/pods.ts';
 import type {
   SidecarSetFailures,
   SidecarSetInput,

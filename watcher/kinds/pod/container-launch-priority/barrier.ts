@@ -10,7 +10,7 @@ import {
 import type { Pod } from '../../../../api/core/pod.ts';
 import { kubeResource } from '../../../../api/core/well-known.ts';
 import { unlessMovedOn } from '../../../../kube/moved-on.ts';
-import type { LaunchPassDependencies } from './pass.ts';
+import type { LaunchPassDependencies } from './launch-pass-dependencies.ts';
 
 /** The index of barriers by the UID of their pod. */
 export const barriersByPod = 'pod';

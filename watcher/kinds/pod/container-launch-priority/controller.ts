@@ -5,7 +5,8 @@ import type { Pod } from '../../../../api/core/pod.ts';
 import { kubeResource } from '../../../../api/core/well-known.ts';
 import type { Controller, ControllerContext } from '../../../controller.ts';
 import { barrierIndexes, barrierSelector, barriersByPod } from './barrier.ts';
-import { isOrdered, type LaunchPassDependencies, passOverLaunch } from './pass.ts';
+import type { LaunchPassDependencies } from './launch-pass-dependencies.ts';
+import { isOrdered, passOverLaunch } from './pass.ts';
 
 /**
  * Ensures that the containers of ordered pods start one after the other, and that barriers exist as long as their pods.

@@ -18,23 +18,13 @@ import {
 import type { ObjectMeta } from '../../../../api/core/meta.ts';
 import { isActive, type Pod } from '../../../../api/core/pod.ts';
 import { kubeResource } from '../../../../api/core/well-known.ts';
-import type { Cache } from '../../../../kube/cache.ts';
-import type { KubeWriter } from '../../../../kube/fence.ts';
 import type { PassResult } from '../../../../kube/keyed-queue.ts';
 import { hasMovedOn } from '../../../../kube/moved-on.ts';
 import { type LaunchStep, nextLaunch, unpublished } from '../../../../plan/container-launch-priority.ts';
 import { waitFor } from '../../../../plan/decision.ts';
 import { addKeys, keepIfOwn, keysOf, ownBarrier, removeBarriers } from './barrier.ts';
+import type { LaunchPassDependencies } from './launch-pass-dependencies.ts';
 import { emitEvent, keyOfProgress, progressEvent, reportMissed, writeLaunchStatus } from './report.ts';
-
-export interface LaunchPassDependencies {
-  readonly kube: KubeWriter;
-  readonly pods: Pick<Cache<Pod>, 'byUid'>;
-  readonly barriers: Pick<Cache<LaunchBarrier>, 'byName' | 'byIndex' | 'seen'>;
-  readonly now: () => number;
-  /** UIDs of pods for which the Event that admission has missed them was written. */
-  readonly reportedMissed: Set<string>;
-}
 
 /** Another client has written the pod; the cache shows it soon. */
 const conflictMs = 200;

@@ -16,7 +16,7 @@ import { hasMovedOn } from '../../../../kube/moved-on.ts';
 import { type LaunchStep, prioritiesOf } from '../../../../plan/container-launch-priority.ts';
 import { waitingOnBlockersSince } from '../../../../plan/waiting-since.ts';
 import { keysOf } from './barrier.ts';
-import type { LaunchPassDependencies } from './pass.ts';
+import type { LaunchPassDependencies } from './launch-pass-dependencies.ts';
 
 /**
  * Writes what the pod waits for, or that the launch is complete. False when another client has written the pod
