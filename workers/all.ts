@@ -17,7 +17,7 @@ const prepare = async (signal: AbortSignal) =>
   registerSearchAttributes({ config: config.temporal, log, signal, client });
 const fleets = fleetWorker({ config: config.temporal, client, log, metrics });
 shutdown.add({ name: 'fleet worker', stop: fleets.stop });
-const claim = async () => claimNamespace({ client, kube: process.kube });
+const claim = async () => claimNamespace({ client, kube: process.kube, log: process.log });
 const build = await workflowBuildId();
 const versions = workerVersions(client);
 const heartbeats = listHeartbeats(client);

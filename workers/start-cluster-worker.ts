@@ -21,7 +21,7 @@ export async function startClusterWorker({ config, log, metrics, shutdown, kube 
     const connection = await workerConnection(temporal);
     await registerSearchAttributes({ ...temporal, client });
     await untilConnected(temporal, 'Cannot use this Temporal namespace', async () => {
-      const foreign = await claimNamespace({ client, kube });
+      const foreign = await claimNamespace({ client, kube, log });
       if (foreign !== undefined) throw new Error(foreign);
     });
     const worker = await createClusterWorker({

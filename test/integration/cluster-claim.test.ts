@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client } from '@temporalio/client';
+import { KubeError } from '../../kube/failures.ts';
 import { claimId, claimNamespace } from '../../workers/cluster-claim.ts';
 import { connectToTemporal } from '../support/temporal-connection.ts';
 import { startTemporal, type TemporalServer } from '../support/temporal-server.ts';
@@ -21,7 +22,11 @@ afterAll(async () => {
 
 /** What a process of the cluster with this UID is told. */
 async function claimFor(uid: string): Promise<string | undefined> {
-  return await claimNamespace({ client, kube: { get: async () => ({ metadata: { uid } }) as never } });
+  return await claimNamespace({
+    client,
+    kube: { get: async () => ({ metadata: { uid } }) as never },
+    log: { warn: () => {} },
+  });
 }
 
 describe('a Temporal namespace', () => {
@@ -41,6 +46,14 @@ describe('a Temporal namespace', () => {
     expect(await claimFor(first)).toContain(`belongs to Kubernetes cluster ${other}`);
   });
 
+  it('is used by a process that may not see yet which cluster it is in, as in an upgrade', async () => {
+    const warnings: string[] = [];
+    const log = { warn: (_: object, message: string) => void warnings.push(message) };
+    const kube = { get: () => Promise.reject(new KubeError({ status: 403, message: 'namespaces is forbidden' })) };
+    expect(await claimNamespace({ client, kube, log })).toBeUndefined();
+    expect(warnings).toEqual(['Cannot find out whether the Temporal namespace belongs to another cluster']);
+  });
+
   it('is not waited for where Temporal accepts connections and does not answer', async () => {
     const { port } = new URL(`http://${temporal.address}`);
     const sockets: Socket[] = [];
@@ -57,9 +70,10 @@ describe('a Temporal namespace', () => {
     });
     try {
       const kube = { get: async () => ({ metadata: { uid: 'one' } }) as never };
-      await claimNamespace({ client: frozen, kube });
+      const log = { warn: () => {} };
+      await claimNamespace({ client: frozen, kube, log });
       for (const socket of sockets) socket.unpipe();
-      await expect(claimNamespace({ client: frozen, kube })).rejects.toThrow();
+      await expect(claimNamespace({ client: frozen, kube, log })).rejects.toThrow();
     } finally {
       for (const socket of sockets) socket.destroy();
       relay.close();

@@ -76,7 +76,7 @@ export async function startWatcher(
     build: build ?? (await workflowBuildId()),
     versions: workerVersions(client),
     heartbeats: listHeartbeats(client),
-    claim: async () => claimNamespace({ client, kube }),
+    claim: async () => claimNamespace({ client, kube, log }),
     leader,
     prepareTemporal,
     workFleets,
@@ -106,7 +106,7 @@ export async function startWorker(
   const { namespace } = config.temporal;
   const signal = AbortSignal.timeout(300_000);
   await registerSearchAttributes({ config: config.temporal, log, signal, client });
-  expectOurs(await claimNamespace({ client, kube }));
+  expectOurs(await claimNamespace({ client, kube, log }));
   const metrics = createMetrics('worker');
   const worker = await createClusterWorker({
     ...{ connection, client, kube, namespace, log, metrics },
