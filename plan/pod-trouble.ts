@@ -68,7 +68,9 @@ function troubleOf(
     const ended = lastState?.terminated;
     if (ended?.exitCode === undefined) return reason;
     const how = `${reason}: ${exitText({ ...ended, exitCode: ended.exitCode })}`;
-    return isAnother(ran, image) ? `${how} of ${inLine(ran, mostTroubleBytes / 4)}, which ran before` : how;
+    if (!isAnother(ran, image)) return how;
+    const [now, before] = [image, ran].map((one) => inLine(one, mostTroubleBytes / 4));
+    return `${how} of ${before}, which ran before; ${now} is tried again later`;
   }
   if (!imageReasons.includes(reason)) return said(reason, message);
 

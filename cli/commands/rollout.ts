@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import { stringify } from 'yaml';
 import { goDurationMs } from '../../api/base/go-duration.ts';
+import { failureTypeOf } from '../../api/core/failure.ts';
 import type { PodTemplate } from '../../api/core/pod-template.ts';
 import { templateOf } from '../../api/fleet/revision.ts';
 import type { PatchType } from '../../kube/client.ts';
@@ -65,16 +66,24 @@ export function addRolloutCommands(program: Command, options: RolloutProgram): v
       .addOption(new Option('--dry-run-server').hideHelp()),
   );
   changing('pause', 'Set the pause field: no further pod is updated', (target, object, { cluster }) =>
-    patched(target, cluster, { type: 'merge', body: pausePatch(target, object, true), verb: 'paused' }),
+    patched(target, object, cluster, { type: 'merge', body: (seen) => pausePatch(target, seen, true), verb: 'paused' }),
   );
   changing('resume', 'Remove the pause', (target, object, { cluster }) =>
-    patched(target, cluster, { type: 'merge', body: pausePatch(target, object, false), verb: 'resumed' }),
+    patched(target, object, cluster, {
+      type: 'merge',
+      body: (seen) => pausePatch(target, seen, false),
+      verb: 'resumed',
+    }),
   );
   changing(
     'restart',
     'Recreate the pods, within the budget of the roll-out: sets RESTARTED_AT in every container of the template',
     (target, object, { cluster }) =>
-      patched(target, cluster, { type: 'json', body: restartPatch(target, object, now()), verb: 'restarted' }),
+      patched(target, object, cluster, {
+        type: 'json',
+        body: (seen) => restartPatch(target, seen, now()),
+        verb: 'restarted',
+      }),
   );
 
   /** A verb about several objects: a failure does not keep it from the others. */
@@ -112,9 +121,9 @@ export function addRolloutCommands(program: Command, options: RolloutProgram): v
     }
     if (found.doubt !== undefined) err(`warning: revision ${found.revision}: ${found.doubt}\n`);
     if (flags.dryRun) return { verb: `will roll back to\n${templateText(found.template)}`, object };
-    const outcome = await patched(target, cluster, {
+    const outcome = await patched(target, object, cluster, {
       type: 'json',
-      body: restorePatch(object, found.template),
+      body: (seen) => restorePatch(seen, found.template),
       verb: 'rolled back',
       dryRun: flags.dryRunServer ?? false,
     });
@@ -243,15 +252,34 @@ async function read(target: Target, { kube }: Cluster): Promise<RolledOut> {
   );
 }
 
-async function patched(
-  target: Target,
-  { kube }: Cluster,
-  change: { readonly type: PatchType; readonly body: object; readonly verb: string; readonly dryRun?: boolean },
-): Promise<Outcome> {
+interface SpecChange {
+  readonly type: PatchType;
+  /** For the object as it was read last. */
+  readonly body: (seen: RolledOut) => object;
+  readonly verb: string;
+  readonly dryRun?: boolean;
+}
+
+/** The most attempts while the status is written all the time. */
+const mostAttempts = 10;
+
+/** Patches what was read: a conflict with a write of the status is none, since only the spec counts. */
+async function patched(target: Target, read: RolledOut, { kube }: Cluster, change: SpecChange): Promise<Outcome> {
   const { type, body, verb, dryRun = false } = change;
-  const object = await attempt(`Cannot patch ${quotedName(target)}`, () =>
-    kube.patch<RolledOut>(target.kind.versions[0], target.ref, type, body, { dryRun }),
-  );
+  const [resource] = target.kind.versions;
+  const object = await attempt(`Cannot patch ${quotedName(target)}`, async () => {
+    let seen = read;
+    for (let attempts = 1; ; attempts++) {
+      try {
+        return await kube.patch<RolledOut>(resource, target.ref, type, body(seen), { dryRun });
+      } catch (error) {
+        if (failureTypeOf(error) !== 'Conflict' || attempts === mostAttempts) throw error;
+        seen = await kube.get<RolledOut>(resource, target.ref);
+        const { uid, generation } = seen.metadata;
+        if (uid !== read.metadata.uid || generation !== read.metadata.generation) throw error;
+      }
+    }
+  });
   return { verb: dryRun ? `${verb} (server dry run)` : verb, object };
 }
 

@@ -42,18 +42,28 @@ function shop({ spec = {}, status = rolledOut, annotations = {}, cause = 'nginx 
   cluster.put(kubeResource.controllerRevisions, oldRevision);
   const metadata = { ...newRevisionOfSet.metadata, annotations: { 'kubernetes.io/change-cause': cause } };
   cluster.put(kubeResource.controllerRevisions, { ...newRevisionOfSet, metadata });
-  let isEdited = false;
+  let meanwhile: (() => void) | undefined;
   let unanswered = 0;
   const kube = cluster.client(({ verb, plural }) => {
     if (verb === 'list' && plural === 'clonesets' && unanswered-- > 0) throw noAnswer('list', 'connection refused');
-    if (!isEdited || verb !== 'patch' || plural !== 'clonesets') return;
-    cluster.put(cloneSets, cloneSet({ ...spec, replicas: 7 }, { status }));
+    if (verb === 'patch' && plural === 'clonesets') meanwhile?.();
   });
   return {
     cluster,
     /** Somebody changes the set right before it is patched. */
     edit: () => {
-      isEdited = true;
+      meanwhile = () =>
+        cluster.put(
+          cloneSets,
+          cloneSet({ ...spec, replicas: 7 }, { status, metadata: { annotations, generation: 9 } }),
+        );
+    },
+    /** The status is written right before the set is patched, so many times. */
+    report: (times: number) => {
+      let left = times;
+      meanwhile = () => {
+        if (left-- > 0) cluster.put(cloneSets, cloneSet(spec, { status, metadata: { annotations } }));
+      };
     },
     /** The API server does not answer the next lists. */
     silence: (lists: number) => {
@@ -386,6 +396,17 @@ describe('kubectl kruise rollout undo', () => {
     const said = await rollout(verb, 'clone/web');
     expect(said).toMatchObject({ code: 1, out: '', err: expect.stringMatching(/Cannot patch clonesets.*modified/) });
     expect(set().spec.template).toEqual(template('nginx:1.1'));
+  });
+
+  it.each([
+    ['undo', 'rolled back'],
+    ['restart', 'restarted'],
+  ])('%s does not mind that the status is written meanwhile', async (verb, done) => {
+    const { rollout, set, report } = shop();
+    report(3);
+    const said = await rollout(verb, 'clone/web');
+    expect(said).toMatchObject({ code: 0, out: expect.stringContaining(done) });
+    expect(set().spec.template).not.toEqual(template('nginx:1.1'));
   });
 
   it('KK-4: writes nothing when the template is that of the revision', async () => {

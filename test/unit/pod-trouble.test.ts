@@ -52,7 +52,7 @@ describe('what is said of a pod that does not get ready', () => {
     [
       'a container with another image that has not started yet: whose exit code it is',
       { ...crashing, image: '10.88.0.1:5000/busybox:1.28' },
-      'CrashLoopBackOff: exit code 137 (OOMKilled) of 10.88.0.1:5000/busybox:1.28, which ran before',
+      `CrashLoopBackOff: exit code 137 (OOMKilled) of 10.88.0.1:5000/busybox:1.28, which ran before; ${image} is tried again later`,
     ],
     [
       'an image that the runtime names by its ID only',
@@ -136,7 +136,7 @@ describe('what is said of a pod that does not get ready', () => {
 
   it('the cache of the watcher keeps which image a container crashed with', () => {
     const pod = podOf({ ...crashing, image: 'busybox:1.28' }, { metadata: { annotations: marks } });
-    expect(podTrouble(trimPod(pod))).toMatch(/ of busybox:1\.28, which ran before$/);
+    expect(podTrouble(trimPod(pod))).toMatch(/ of busybox:1\.28, which ran before; /);
     const ofFleet = podOf({ ...crashing, image: 'busybox:1.28' }, { metadata: { ownerReferences: [owner] } });
     expect(podTrouble(trimPod(ofFleet))).toBe(podTrouble(pod));
   });
