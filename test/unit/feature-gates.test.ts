@@ -153,7 +153,9 @@ describe('gates without effect', () => {
   it('are those that no code of a kind that is served reads', () => {
     expect(Object.keys(kinds)).not.toContain('StatefulSet');
     const root = join(import.meta.dirname, '../..');
-    const files = globSync('{api,plan,workflows,activities,watcher,webhook,daemon,workers,process}/**/*.ts', { cwd: root });
+    const files = globSync('{api,plan,workflows,activities,watcher,webhook,daemon,workers,process}/**/*.ts', {
+      cwd: root,
+    });
     const code = files
       .filter((file) => file !== 'api/feature-gates.ts' && !file.includes('/stateful-set/'))
       .map((file) => readFileSync(join(root, file), 'utf8'))
