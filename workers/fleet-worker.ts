@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
-import { advanceActivity } from '../activities/fleet/advance.ts';
 import { currentAttempt } from '../activities/fleet/attempt.ts';
+import { awaitHandOver } from '../activities/fleet/await-hand-over.ts';
 import { carryOutBatchActivity, chooseBatchActivity } from '../activities/fleet/batches.ts';
 import type { EarlierFleetActivities, FleetActivities } from '../activities/fleet/contract.ts';
 import { awaitNodesActivity, tellNodesActivity } from '../activities/fleet/nodes.ts';
@@ -80,30 +80,40 @@ async function workUntil(ended: AbortSignal, work: FleetWork, dependencies: Flee
   }
 }
 
-async function createFleetWorker(
-  connection: NativeConnection,
-  { permitHolder, nodeHolder, swapHolder, podsOf, kube, seen }: FleetWork,
-  { config, client, log, metrics, resourceOf = fleetResource }: FleetWorkerDependencies,
-): Promise<Worker> {
+/** What operations of this release ask of the leading watcher, and those of release 0.1.0. */
+export function fleetActivities(
+  { permitHolder, nodeHolder, swapHolder, podsOf, kube, seen }: Omit<FleetWork, 'ended'>,
+  { client, resourceOf = fleetResource }: Pick<FleetWorkerDependencies, 'client' | 'resourceOf'>,
+): FleetActivities & EarlierFleetActivities {
   const fleets = { queueOf: permitHolder, attempt: () => currentAttempt(client) };
   const nodes = { ...fleets, queueOf: nodeHolder };
   const swaps = { ...fleets, queueOf: swapHolder };
-  const activities: FleetActivities = {
+  const recordOrders = recordOrdersActivity({ kube, seen, resourceOf, podsOf });
+  return {
     'fleet.v1.chooseBatch': chooseBatchActivity(fleets),
     'fleet.v1.carryOutBatch': carryOutBatchActivity(fleets),
-    'fleet.v1.recordOrders': recordOrdersActivity({ kube, seen, resourceOf, podsOf }),
+    'fleet.v1.recordOrders': recordOrders,
     'fleet.v1.tellNodes': tellNodesActivity(nodes),
     'fleet.v1.awaitNodes': awaitNodesActivity(nodes),
     'fleet.v1.lookAtSwap': lookAtSwapActivity(swaps),
     'fleet.v1.swapStep': swapStepActivity(swaps),
     'fleet.v1.awaitSwap': awaitSwapActivity(swaps),
+    ...{ advance: awaitHandOver, recordOrders },
   };
+}
+
+async function createFleetWorker(
+  connection: NativeConnection,
+  work: FleetWork,
+  dependencies: FleetWorkerDependencies,
+): Promise<Worker> {
+  const { config, log, metrics } = dependencies;
   return await Worker.create({
     connection,
     namespace: config.namespace,
     taskQueue: queues.fleet,
     dataConverter: dataConverterFor({ log, metrics }),
-    activities: { ...activities, ...earlierActivities(activities, advanceActivity(fleets)) },
+    activities: { ...fleetActivities(work, dependencies) },
     interceptors: { activity: [observeActivities({ log, metrics })] },
     activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },
     // some for each roll-out and pull job that is under way, and each waits for hours
@@ -115,13 +125,4 @@ async function createFleetWorker(
     shutdownGraceTime: 0,
     shutdownForceTime: '5s',
   });
-}
-
-/** What operations of release 0.1.0 call that are still under way, some of it by the names of 0.1.0-9d19c6e. */
-function earlierActivities(
-  { 'fleet.v1.recordOrders': recordOrders }: FleetActivities,
-  advance: EarlierFleetActivities['fleet.v1.advance'],
-) {
-  const earlier: EarlierFleetActivities = { 'fleet.v1.advance': advance };
-  return { ...earlier, advance, recordOrders };
 }

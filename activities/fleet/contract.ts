@@ -1,5 +1,5 @@
 import type { BatchVerdict } from '../../plan/fleet/batch.ts';
-import type { ChoiceVerdict, Verdict } from '../../plan/fleet/permit.ts';
+import type { ChoiceVerdict } from '../../plan/fleet/permit.ts';
 import type { NextNodes, WaveOutcome } from '../../plan/images/pull-waves.ts';
 import type {
   SwapAwaitAnswer,
@@ -9,7 +9,6 @@ import type {
   SwapStepAnswer,
   SwapStepRequest,
 } from '../../plan/sidecar-swap/model.ts';
-import type { AdvanceInput } from './advance.ts';
 import type { CarryOutBatchInput, ChooseBatchInput } from './batches.ts';
 import type { AwaitNodesInput, TellNodesInput } from './nodes.ts';
 import type { RecordedOrders, RecordOrdersInput } from './orders.ts';
@@ -37,8 +36,10 @@ export interface FleetActivities {
   'fleet.v1.awaitSwap'(input: SwapAwaitRequest): Promise<SwapAwaitAnswer>;
 }
 
-/** What roll-outs of release 0.1.0 call, on workers of that release, until they have ended or are handed over. */
+/** What roll-outs of release 0.1.0 call, on workers of that release, until they are handed over. */
 export interface EarlierFleetActivities {
-  /** Hands in a permit that names no pods. */
-  'fleet.v1.advance'(input: AdvanceInput): Promise<Verdict>;
+  /** Asks for a permit to update pods. */
+  advance(): Promise<never>;
+  /** Keeps what operators have decided meanwhile. */
+  recordOrders(input: RecordOrdersInput): Promise<RecordedOrders>;
 }

@@ -23,6 +23,7 @@ import { type PodPreview, previewUpdate } from '../../plan/cloneset/preview.ts';
 import { allWaits, type CloneSetSituation } from '../../plan/cloneset/waits.ts';
 import type { Wait } from '../../plan/decision.ts';
 import { podsOf } from '../../plan/fleet/batch.ts';
+import { questionFor } from '../../plan/fleet/permit.ts';
 import type { FleetPod } from '../../plan/fleet/pods.ts';
 import { ordersFor } from '../../plan/fleet/roll-out-orders.ts';
 import { isAtGoal } from '../../plan/fleet/scene.ts';
@@ -137,7 +138,7 @@ function permitIn(set: CloneSet, operation: ExplainedOperation): Pick<CloneSetIn
   if (reason === 'NoPermit' || isOver || updateRevision === undefined) return {};
   // the planner itself considers the commands of operators
   const revision = undoIn(set)?.to ?? updateRevision;
-  return { permit: { revision, paused: false, skip: [], batch: Number.MAX_SAFE_INTEGER } };
+  return { permit: questionFor(revision) };
 }
 
 /** Waits of the status come first: it may know more than can be seen from here. */

@@ -8,7 +8,7 @@ import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import type { SidecarSetWaitReason } from '../../api/sidecar-set/texts.ts';
 import { isNotUpdate, type SidecarSet } from '../../api/sidecar-set/types.ts';
 import { podsOf } from '../../plan/fleet/batch.ts';
-import { everyPod } from '../../plan/fleet/permit.ts';
+import { questionFor } from '../../plan/fleet/permit.ts';
 import { ordersFor } from '../../plan/fleet/roll-out-orders.ts';
 import { joinedDetails, podTrouble } from '../../plan/pod-trouble.ts';
 import type { ClassifiedPod } from '../../plan/sidecar-set/classify.ts';
@@ -71,7 +71,7 @@ function permitIn(input: SidecarSetInput, operation: ExplainedOperation): Pick<S
   const isOver = operation.kind === 'none' || (operation.kind === 'found' && operation.endedAt !== undefined);
   if (isOver || waitingFor?.reason === 'NoPermit') return {};
   const { revision } = sidecarSetScene(input).target;
-  return { permit: { revision, paused: false, skip: [], batch: everyPod, pods: new Map(), chooses: true } };
+  return { permit: questionFor(revision) };
 }
 
 /** The wait of the status comes first: it may know more than can be seen from here. */

@@ -43,10 +43,10 @@ export interface Question {
   /** Pods held before their deletion are replaced at once (CS-38). */
   readonly excludePreparingDelete: boolean;
   /**
-   * How many pods there may be in addition to the replicas for the update. Absent: as many as maxSurge says. `atMost`:
-   * no more than these. `kept`: those that exist, until the update is complete.
+   * How many pods there are in addition to the replicas for the update, which stay until it is complete and become no more.
+   * Absent: as many as maxSurge says.
    */
-  readonly updateSurge?: { readonly kind: 'atMost' | 'kept'; readonly pods: number };
+  readonly keptSurge?: number;
 }
 
 /** The result. Numbers of old pods are parts of the numbers before them, and may be larger than these. */
@@ -150,7 +150,7 @@ function isOpposite({ old, fresh }: Difference): boolean {
 
 /** CS-27: how many pods beyond the replicas there should be now, and how many of them old. */
 function surgeOf(
-  { limits, updateSurge = { kind: 'atMost', pods: Number.POSITIVE_INFINITY } }: Question,
+  { limits, keptSurge }: Question,
   now: {
     readonly diff: Difference;
     readonly unavailable: number;
@@ -166,8 +166,7 @@ function surgeOf(
   const forDeletesOld = Math.max(forDeletes - toDeleteNew, 0);
 
   const difference = isOpposite(diff) ? Math.min(Math.abs(diff.old), Math.abs(diff.fresh)) : 0;
-  const isKept = updateSurge.kind === 'kept' && difference > 0;
-  const forUpdate = isKept ? updateSurge.pods : Math.min(difference, updateSurge.pods);
+  const forUpdate = keptSurge !== undefined && difference > 0 ? keptSurge : difference;
   const isBack = Math.abs(diff.old) <= Math.abs(diff.fresh) ? diff.old < 0 : diff.fresh > 0;
 
   if (forDeletes >= forUpdate) {

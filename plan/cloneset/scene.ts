@@ -2,8 +2,8 @@
 
 import { type CloneSet, cloneSetDefault, type RollingUpdate } from '../../api/cloneset/types.ts';
 import type { FleetPod } from '../fleet/pods.ts';
-import { type FleetScene, isAtGoal, isOnTheWay } from '../fleet/scene.ts';
-import { type Limits, limitsOf, type Numbers, numbersOf, type Question } from './counts.ts';
+import { type FleetScene, isAtGoal } from '../fleet/scene.ts';
+import { type Limits, limitsOf, type Numbers, numbersOf } from './counts.ts';
 import type { CloneSetInput } from './input.ts';
 
 /** Everything that the parts of a pass share. */
@@ -68,7 +68,7 @@ function numbersFor(scene: CloneSetScene, isNew: (pod: FleetPod) => boolean): Nu
       !scene.isUndo &&
       revisions.current.metadata.name !== revisions.update.metadata.name,
     excludePreparingDelete: excludesPreparingDelete(world),
-    updateSurge: updateSurge(scene),
+    ...(!mayCreateSurge(scene) && { keptSurge: keptSurge(scene) }),
   });
 }
 
@@ -77,34 +77,22 @@ function excludesPreparingDelete({ owner: set, excludePreparingDelete }: CloneSe
   return excludePreparingDelete || (set.spec.scaleStrategy?.excludePreparingDelete ?? false);
 }
 
-/**
- * Creating a pod in addition to the replicas is a step of the roll-out and needs its permit. Without one the existing
- * surge pods stay; otherwise they would come and go with the permit.
- */
-function updateSurge(scene: CloneSetScene): NonNullable<Question['updateSurge']> {
-  const { counted, limits, input: world, permit } = scene;
+/** Creating a pod in addition to the replicas is a step of the roll-out and needs its permit. */
+function mayCreateSurge({ permit }: CloneSetScene): boolean {
+  return permit !== undefined && !permit.paused;
+}
+
+/** Surge pods that are there stay; otherwise they would come and go with the permit. */
+function keptSurge(scene: CloneSetScene): number {
+  const { counted, limits, input: world } = scene;
   const there = Math.max(replaceable(counted, world).length + comingOf(scene) - limits.replicas, 0);
   const arrived = counted.filter((pod) => isAtGoal(scene, pod)).length + comingOf(scene, isAtGoal);
-  if (permit === undefined || permit.paused) return { kind: 'kept', pods: Math.min(there, arrived) };
-  return { kind: 'atMost', pods: there + batchRoom(scene) };
+  return Math.min(there, arrived);
 }
 
 /** The number of pods to be created for which this is true. */
 function comingOf(scene: CloneSetScene, is: (scene: CloneSetScene, pod: FleetPod) => boolean = () => true): number {
   return (scene.coming ?? []).reduce((sum, { pod, count }) => sum + (is(scene, pod) ? count : 0), 0);
-}
-
-/** How many more pods may be disrupted now; 0 without a permit. */
-export function batchRoom(scene: CloneSetScene): number {
-  const { permit, limits, counted, input: world } = scene;
-  if (permit === undefined || permit.paused) return 0;
-  const arrived = counted.filter((pod) => isAtGoal(scene, pod)).length;
-  const old = replaceable(counted, world).filter((pod) => !isAtGoal(scene, pod));
-  const onTheWay = old.filter(isOnTheWay).length;
-  // Missing pods will be created, mostly with the wanted revision.
-  const missingOld = Math.max(limits.partition - (counted.length - arrived), 0);
-  const missing = Math.max(limits.replicas - counted.length - missingOld, 0);
-  return Math.max(permit.batch - arrived - onTheWay - missing, 0);
 }
 
 /** The pods that are replaced only after they are gone (CS-38). */

@@ -6,7 +6,7 @@ import type { FleetPod } from '../fleet/pods.ts';
 import { isAtGoal, skippedPods, type UpdateDemand } from '../fleet/scene.ts';
 import { type UpdateLine, underWayFirst } from '../fleet/update.ts';
 import type { Numbers } from './counts.ts';
-import { batchRoom, type CloneSetScene, updateNumbers } from './scene.ts';
+import { type CloneSetScene, updateNumbers } from './scene.ts';
 
 /** How many pods are to be updated, with the numbers from which it was derived. */
 export interface CloneSetDemand extends UpdateDemand {
@@ -52,7 +52,6 @@ export function updateLine(scene: CloneSetScene, demand: CloneSetDemand): Update
   let chosen = { available: 0, ready: 0 };
   return {
     pods: line,
-    room: batchRoom(scene),
     passesOver: true,
     admits({ isAvailable, isReady }) {
       if (!isReady) return true;

@@ -8,17 +8,16 @@ import { isDrained, isHeld, type UpdateStop } from './update.ts';
 /** Nothing where the permit is for nothing that is done now. */
 export function namedPods({ scene, update }: Situation, isScaling: boolean): { readonly named?: NamedPods } {
   const { counted, permit, replicas } = scene;
-  const named = permit?.pods;
-  if (named === undefined) return {};
+  if (permit === undefined) return {};
   const begun = new Set(update.begun);
   const isComing = (pod: FleetPod) => begun.has(pod) || isScaling || update.stop.kind === 'batchFull';
   const pods = new Map<string, NamedPod>();
   let [present, fresh] = [0, 0];
   for (const pod of counted) {
     const { uid } = pod.pod.metadata;
-    const revision = named.get(uid);
+    const revision = permit.pods.get(uid);
     if (revision !== undefined) {
-      const isSkipped = permit?.skip.includes(pod.name) ?? false;
+      const isSkipped = permit.skip.includes(pod.name);
       pods.set(uid, standsAt(pod, { revision, isSkipped, isComing, stop: update.stop }));
     } else if (isAtGoal(scene, pod) && !pod.isAvailable) fresh++;
     if (!pod.isTerminating) present++;

@@ -22,23 +22,16 @@ export interface Leave {
  * replicas, deletes that the user named, finishing what has begun, status.
  */
 export interface Permit extends Leave {
-  /** The pods that may be disrupted, by UID, with the revision that each is to become. Absent: any, as far as `batch` goes. */
-  readonly pods?: ReadonlyMap<string, string>;
-  /** The roll-out asks which further pods may be disrupted, besides `pods`. Absent: it does not. */
-  readonly chooses?: boolean;
-  /** How many pods may be of the revision, those of earlier batches included. */
-  readonly batch: number;
-  /**
-   * How many pods must be of the revision and available for the verdict `batchDone`; `batch` if absent. With less than
-   * `batch` the next permit comes before this one is used up, and no pod waits for the slowest of its batch.
-   */
-  readonly milestone?: number;
-  /** The reason of a wait that has been reported already: it is reported again only after a long time. */
-  readonly told?: string;
+  /** The pods that may be disrupted, by UID, with the revision that each is to become. */
+  readonly pods: ReadonlyMap<string, string>;
+  /** The roll-out asks which further pods may be disrupted, besides `pods`. */
+  readonly chooses: boolean;
 }
 
-/** For a permit that is limited by nothing but the budget. */
-export const everyPod = 2 ** 31 - 1;
+/** A permit for no pod, which asks which ones may go to this revision. */
+export function questionFor(revision: string): Permit {
+  return { revision, paused: false, skip: [], pods: new Map(), chooses: true };
+}
 
 /** A revision that is taken back, and the one that takes its place. */
 export interface Undo {
@@ -46,9 +39,11 @@ export interface Undo {
   readonly to: string;
 }
 
-/** What a permit has come to: counts and a reason, never pods. `arrived` pods are of the revision. */
-export type Verdict =
-  | { readonly kind: 'batchDone'; readonly summary: string; readonly arrived: number }
+/** What the question which pods go next has come to. */
+export type ChoiceVerdict =
+  /** These pods may go. Of `of` pods `updated` are where they are to go. */
+  | { readonly kind: 'batch'; readonly batch: PodBatch; readonly of: number; readonly updated: number }
+  /** `arrived` pods are of the revision. */
   | { readonly kind: 'allDone'; readonly summary: string; readonly arrived: number }
   /** The object is gone, or asks for another revision: decide anew. */
   | { readonly kind: 'superseded' }
@@ -58,19 +53,13 @@ export type Verdict =
    */
   | { readonly kind: 'blocked'; readonly waitingFor: WaitingFor; readonly parked?: boolean };
 
-/** What the question which pods go next has come to. */
-export type ChoiceVerdict =
-  /** These pods may go. Of `of` pods `updated` are where they are to go. */
-  | { readonly kind: 'batch'; readonly batch: PodBatch; readonly of: number; readonly updated: number }
-  | Exclude<Verdict, { readonly kind: 'batchDone' }>;
-
 /** How a permit stands, as the planner sees it. Ignored while there is none. */
 export type Standing =
   | { readonly kind: 'working' }
   | { readonly kind: 'waiting'; readonly wait: Wait }
-  /** Of a permit that chooses: these pods may go next. */
+  /** Where it is asked: these pods may go next. */
   | { readonly kind: 'pods'; readonly batch: PodBatch }
-  | Exclude<Verdict, { readonly kind: 'blocked' }>;
+  | Extract<ChoiceVerdict, { readonly kind: 'allDone' | 'superseded' }>;
 
 /** What to do with one fleet object now. */
 export interface FleetPlan<Step> {
@@ -81,7 +70,7 @@ export interface FleetPlan<Step> {
   readonly standing: Standing;
   /** When to look again though nothing happens: minReadySeconds, grace, TTL. Absent: not at all. */
   readonly againInMs?: number;
-  /** How the pods stand that the permit names. Absent: it names none, or nothing was decided on. */
+  /** How the pods stand that the permit names. Absent: there is none, or nothing was decided on. */
   readonly named?: NamedPods;
 }
 

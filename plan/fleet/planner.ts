@@ -5,7 +5,7 @@ import type { PodBatch } from './batch.ts';
 import type { PodWrite } from './in-place/update.ts';
 import type { FleetInput, WorkloadPlan } from './input.ts';
 import type { FleetPlanner, ScalePlan } from './kind.ts';
-import { everyPod } from './permit.ts';
+import { questionFor } from './permit.ts';
 import { afterDrain, planFleet, sceneIn } from './plan.ts';
 import type { FleetScene, UpdateDemand } from './scene.ts';
 import type { DrainedPod } from './update.ts';
@@ -52,8 +52,7 @@ function chooseBatch<
   const revision = sceneIn(kind, input)?.target.metadata.name;
   if (revision === undefined) return { kind: 'done' };
   // What operators have ordered holds besides.
-  const permit = { revision, paused: false, skip: [], batch: everyPod, pods: new Map<string, string>(), chooses: true };
-  const { situation, standing } = planFleet(kind, { ...input, permit });
+  const { situation, standing } = planFleet(kind, { ...input, permit: questionFor(revision) });
   if (situation === undefined) return { kind: 'done' };
   if (standing.kind === 'pods') return standing;
   const wait = situation.update.demand.left === 0 ? undefined : firstWait(kind.rules, situation);

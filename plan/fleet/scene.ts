@@ -153,12 +153,6 @@ export function isAtGoal({ revisions, isUndo }: Pick<FleetScene, 'revisions' | '
   return isOfRevision(pod, revisions.update.metadata.name) !== isUndo;
 }
 
-/** How many more updates the permit has room for, where a pod is replaced in its place. */
-export function permitRoom(scene: Pick<FleetScene, 'permit' | 'counted' | 'revisions' | 'isUndo'>): number {
-  const { permit, counted } = scene;
-  return Math.max((permit?.batch ?? 0) - counted.filter((pod) => isAtGoal(scene, pod)).length, 0);
-}
-
 /** How many pods are where they are to go, for people. */
 export function progressOf(
   scene: Pick<FleetScene, 'revisions' | 'isUndo' | 'counted' | 'replicas' | 'target'>,

@@ -26,23 +26,16 @@ export function standingOf<Of extends Situation>(
   const isGood = ({ name, isAvailable }: FleetPod) => isAvailable || permit.skip.includes(name);
   const arrived = counted.filter((pod) => isAtGoal(scene, pod));
   const good = arrived.filter(isGood).length;
-  const verdict = { summary: progressOf(scene), arrived: arrived.length };
-  const milestone = permit.milestone ?? permit.batch;
-  const { left, keeps } = update.demand;
-  const isPast = left > 0 && milestone < scene.replicas - keeps && good >= milestone;
-  // Reported even while the next pods are begun, since some always are.
-  if (isPast && permit.milestone !== undefined) return { kind: 'batchDone', ...verdict };
   const [next, ...others] = isScaling ? [] : update.candidates;
   if (next) {
-    const { metadata } = left < 0 ? scene.other : scene.target;
+    const { metadata } = update.demand.left < 0 ? scene.other : scene.target;
     return { kind: 'pods', batch: batchOf(metadata.name, [next, ...others]) };
   }
   // What has failed and is tried again is no work that anybody can wait for.
   if (isActing && input.failures === undefined) return { kind: 'working' };
 
   const isDone = scale.isSettled && !isUpdateLeft(situation) && good === arrived.length;
-  if (isDone) return { kind: 'allDone', ...verdict };
-  if (isPast) return { kind: 'batchDone', ...verdict };
+  if (isDone) return { kind: 'allDone', summary: progressOf(scene), arrived: arrived.length };
   const wait = firstWait(rules, situation);
   return wait ? { kind: 'waiting', wait } : { kind: 'working' };
 }

@@ -33,8 +33,6 @@ import type { Intention } from './steps.ts';
 export interface UpdateLine {
   /** In their order; those that are held, or out of service, for their update come first (`underWayFirst`). */
   readonly pods: readonly FleetPod[];
-  /** How many updates the permit has room for. */
-  readonly room: number;
   /** Asked about one after the other, once: whether the budget has room for this pod, besides those before it. */
   readonly admits: (pod: FleetPod) => boolean;
   /** Whether the pods behind one that the budget has no room for are asked about. False: the walk ends there. */
@@ -48,7 +46,7 @@ export type UpdateStop =
   | { readonly kind: 'onDelete' }
   | { readonly kind: 'paused'; readonly by: 'spec' | 'operator' }
   | { readonly kind: 'noPermit' }
-  /** The permit, or the pass, is for no more pods than have been started. */
+  /** The pass, or the answer, is for no more pods than have been started, or chosen. */
   | { readonly kind: 'batchFull' }
   /** All that are left have been started, or are to be left out. */
   | { readonly kind: 'started' }
@@ -76,7 +74,7 @@ export interface UpdatePlan<Demand extends UpdateDemand = UpdateDemand> {
   readonly disruption: readonly Intention[];
   /** The pods whose update `disruption` begins. */
   readonly begun: readonly FleetPod[];
-  /** Of a permit that chooses: the pods that may go next, besides those that it names. */
+  /** Where it is asked: the pods that may go next, besides those that the permit names. */
   readonly candidates: readonly ChosenPod[];
   readonly demand: Demand;
   readonly stop: UpdateStop;
@@ -134,7 +132,7 @@ function walkAlong(
   const prefetch = isBack ? undefined : prefetchOf(scene);
   const target = isBack ? scene.other : scene.target;
   let heldBack: FleetPod | undefined;
-  let room = Math.min(isBack ? Number.POSITIVE_INFINITY : line.room, input.mostStarts ?? Number.POSITIVE_INFINITY);
+  let room = input.mostStarts ?? Number.POSITIVE_INFINITY;
 
   for (const pod of namedFirst(line.pods, permit)) {
     const hasBegun = isHeld(pod);
@@ -178,12 +176,12 @@ function walkAlong(
 
 /** Whether the permit is for this pod. Without one it is not known yet, and asked further on. */
 function isNamedBy(permit: FleetScene['permit'], { pod }: FleetPod): boolean {
-  return permit?.pods === undefined || permit.pods.has(pod.metadata.uid);
+  return permit === undefined || permit.pods.has(pod.metadata.uid);
 }
 
 /** Pods that a permit names have been promised their part of the budget before others are chosen. */
 function namedFirst(pods: readonly FleetPod[], permit: FleetScene['permit']): readonly FleetPod[] {
-  if (!permit?.chooses || !permit.pods?.size) return pods;
+  if (!permit?.chooses || permit.pods.size === 0) return pods;
   return pods.toSorted(
     inOrder(
       first(isHeld),

@@ -11,7 +11,7 @@ import { isNotUpdate, type SidecarSetStatus } from '../../api/sidecar-set/types.
 import { firstWait } from '../decision.ts';
 import { batchOf } from '../fleet/batch.ts';
 import type { RollOutWanted } from '../fleet/input.ts';
-import { everyPod, type Standing } from '../fleet/permit.ts';
+import { questionFor, type Standing } from '../fleet/permit.ts';
 import type { Choice } from '../fleet/planner.ts';
 import { asSeen } from '../fleet/pods.ts';
 import { prunedOrders } from '../fleet/roll-out-orders.ts';
@@ -75,15 +75,7 @@ const ended = { upkeep: [], disruption: [], standing: { kind: 'superseded' } } a
 /** What a roll-out that has no pods in flight is told when it asks which ones go next. */
 export function chooseSidecarBatch(input: SidecarSetInput): Choice {
   const { target } = sidecarSetScene(input);
-  const permit = {
-    revision: target.revision,
-    paused: false,
-    skip: [],
-    batch: everyPod,
-    pods: new Map(),
-    chooses: true,
-  };
-  const { situation, standing } = planSidecarSet({ ...input, permit });
+  const { situation, standing } = planSidecarSet({ ...input, permit: questionFor(target.revision) });
   if (standing.kind === 'pods') return standing;
   const wait = situation && isUpdateLeft(situation) ? firstWait(sidecarSetRules, situation) : undefined;
   return wait ? { kind: 'wait', wait } : { kind: 'done' };

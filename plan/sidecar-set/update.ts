@@ -172,7 +172,7 @@ export function isAside({ metadata }: Pod, { failures }: SidecarSetInput): boole
 }
 
 function isNamedBy(permit: Permit | undefined, { metadata }: Pod): boolean {
-  return permit !== undefined && (permit.pods === undefined || permit.pods.has(metadata.uid));
+  return permit?.pods.has(metadata.uid) === true;
 }
 
 /** The line with the named pods ahead, and those that fail at the end. */

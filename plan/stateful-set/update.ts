@@ -1,7 +1,7 @@
 /** Which pods of a StatefulSet are to be updated, in which order, and within which budget (AS-50 to AS-62). */
 import { byPriority } from '../fleet/order.ts';
 import type { FleetPod } from '../fleet/pods.ts';
-import { isAtGoal, permitRoom, skippedPods, type UpdateDemand } from '../fleet/scene.ts';
+import { isAtGoal, skippedPods, type UpdateDemand } from '../fleet/scene.ts';
 import { isDrained, isHeld, type UpdateLine, underWayFirst } from '../fleet/update.ts';
 import { type StatefulSetScene, unavailableReplicas } from './scene.ts';
 
@@ -47,7 +47,6 @@ export function updateLine(scene: StatefulSetScene, { candidates }: StatefulSetD
       .filter((pod) => !isAtGoal(scene, pod) && !pod.isSpecified && !pod.isTerminating && !skip.has(pod.name))
       .filter(({ state }) => state !== 'PreparingDelete')
       .toSorted(underWayFirst),
-    room: permitRoom(scene),
     passesOver: false, // AS-64
     admits(pod) {
       if (isHeldUp) return isHeld(pod) || isDrained(pod);

@@ -23,7 +23,7 @@ import { planCloneSet } from '../../plan/cloneset/planner.ts';
 import { type CloneSetScene, replicasOf } from '../../plan/cloneset/scene.ts';
 import type { PodWrite } from '../../plan/fleet/in-place/update.ts';
 import type { VolumeClaim } from '../../plan/fleet/input.ts';
-import { everyPod, type Permit } from '../../plan/fleet/permit.ts';
+import { type Permit, questionFor } from '../../plan/fleet/permit.ts';
 import { type AsSeen, type FleetPod, isOfRevision } from '../../plan/fleet/pods.ts';
 import { isAtGoal } from '../../plan/fleet/scene.ts';
 import type { Intention } from '../../plan/fleet/steps.ts';
@@ -42,8 +42,6 @@ export interface Cast {
   readonly hasClaims: boolean;
   readonly excludesPreparingDelete: boolean;
   readonly gates: readonly FeatureGate[];
-  /** How many pods the workflow lets go at once; undefined: it names them. */
-  readonly batch: number | undefined;
   /** Whether caches show the writes of others late. */
   readonly hasStaleCaches: boolean;
   /** Whether daemons put pods back into service. */
@@ -582,7 +580,7 @@ export class CloneSetPlay {
               },
             },
           ]),
-      ...(permit?.pods?.size
+      ...(permit?.pods.size
         ? [
             {
               what: 'the batches in flight are given back',
@@ -604,24 +602,19 @@ export class CloneSetPlay {
     if (to !== undefined) this.#undo = { from, to };
   }
 
-  /** The roll-out workflow: a permit for what is wanted now, and for more pods at each batch. */
+  /** The roll-out workflow: a permit for the pods that were chosen, which asks for more. */
   #followStanding(): void {
     const { standing, situation, named } = this.#lastPlan ?? {};
     const revision = situation?.scene.target.metadata.name;
     if (revision === undefined) return;
-    const { batch } = this.#cast;
     const permit = this.#permit;
     if (permit?.revision !== revision) {
-      const names =
-        batch === undefined ? { batch: everyPod, pods: new Map<string, string>(), chooses: true } : { batch };
-      this.#permit = { revision, paused: false, skip: [], ...names };
-    } else if (standing?.kind === 'batchDone') {
-      this.#permit = { ...permit, batch: permit.batch + (batch ?? 0) };
-    } else if (permit.pods !== undefined) {
-      const pods = this.#namedAfter(permit.pods, standing, named);
-      const isSame = pods.size === permit.pods.size && [...pods.keys()].every((uid) => permit.pods?.has(uid));
-      if (!isSame) this.#permit = { ...permit, pods };
+      this.#permit = questionFor(revision);
+      return;
     }
+    const pods = this.#namedAfter(permit.pods, standing, named);
+    const isSame = pods.size === permit.pods.size && [...pods.keys()].every((uid) => permit.pods.has(uid));
+    if (!isSame) this.#permit = { ...permit, pods };
   }
 
   /** The pods in flight: those that are not through yet, and those that were chosen. */
@@ -1069,15 +1062,8 @@ export class CloneSetPlay {
 
   #checkBatch({ disruption, situation }: CloneSetPlan, scene: CloneSetScene): void {
     if (disruption.length === 0 || (situation?.update.demand.numbers.updateNum ?? 0) < 0) return;
-    const allowed = scene.permit?.pods;
-    const stranger = disruption.find((step) => allowed?.has(takenUid(step) ?? '') === false);
+    const stranger = disruption.find((step) => scene.permit?.pods.has(takenUid(step) ?? '') !== true);
     if (stranger) throw this.#broken(`disrupts a pod that the permit does not name: ${describe(stranger)}`);
-    const arrived = scene.counted.filter((pod) => isAtGoal(scene, pod)).length;
-    if (arrived + disruption.length > (scene.permit?.batch ?? 0)) {
-      throw this.#broken(
-        `starts ${disruption.length} pods where ${arrived} are done and the batch is ${scene.permit?.batch}`,
-      );
-    }
   }
 
   #checkPartition({ disruption, situation }: CloneSetPlan, scene: CloneSetScene): void {
@@ -1102,12 +1088,6 @@ export class CloneSetPlay {
       throw this.#broken(
         `${available} pods of ${limits.replicas} are available, ${limits.maxUnavailable} may be missing`,
       );
-    }
-    // what arrives late has been allowed by a batch, of which the next leader does not know that it is full
-    const inTime = looked.counted.filter(({ name }) => !this.#late.has(name));
-    const arrived = inTime.filter((pod) => isOfRevision(pod, this.#permit?.revision ?? '')).length;
-    if (this.#permit?.revision === found.update.metadata.name && arrived > this.#permit.batch) {
-      throw this.#broken(`${arrived} pods are of the revision, the batch is ${this.#permit.batch}`);
     }
     const { excludesPreparingDelete } = this.#cast;
     const pods = looked.counted.filter(({ state }) => !(excludesPreparingDelete && state === 'PreparingDelete'));

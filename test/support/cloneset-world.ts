@@ -17,6 +17,7 @@ import { sceneIn } from '../../plan/fleet/plan.ts';
 import { type FleetPod, type Members, membersOf } from '../../plan/fleet/pods.ts';
 import { chooseRevisions } from '../../plan/fleet/revisions.ts';
 import { aPod } from './objects/pod.ts';
+import { permitForAll } from './permits.ts';
 
 export const now = '2026-11-21T06:13:44Z';
 export const nowMs = Date.parse(now);
@@ -222,7 +223,7 @@ export function world(facts: WorldFacts = {}): CloneSetInput {
 
 /** A permit for all pods of the new revision. */
 export function permit(change: Partial<Permit> = {}): Permit {
-  return { revision: newName, paused: false, skip: [], batch: 1000, ...change };
+  return permitForAll(newName, change);
 }
 
 /** The scene of this input. */

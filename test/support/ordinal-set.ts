@@ -16,7 +16,7 @@ import type { FleetPlanner, FleetSituation, ScalePlan } from '../../plan/fleet/k
 import { newPod } from '../../plan/fleet/new-pod.ts';
 import { workloadPlanner } from '../../plan/fleet/planner.ts';
 import { asSeen, type FleetPod, isOfRevision } from '../../plan/fleet/pods.ts';
-import { type FleetScene, isAtGoal, permitRoom, skippedPods, type UpdateDemand } from '../../plan/fleet/scene.ts';
+import { type FleetScene, isAtGoal, skippedPods, type UpdateDemand } from '../../plan/fleet/scene.ts';
 import { underWayFirst } from '../../plan/fleet/update.ts';
 import * as waits from '../../plan/fleet/waits.ts';
 import type { Workload } from '../../plan/fleet/workload.ts';
@@ -106,7 +106,6 @@ const planner: FleetPlanner<OrdinalSet> = {
       .filter((pod) => concerns(pod) && !pod.isSpecified && !pod.isTerminating && !skippedPods(scene).has(pod.name))
       .toSorted((left, right) => placeOf(scene, right) - placeOf(scene, left))
       .toSorted(underWayFirst),
-    room: permitRoom(scene),
     passesOver: false,
     admits: budgetOf(scene),
   }),

@@ -68,48 +68,32 @@ export function planTrivialFleet(
   if (permit.revision !== target) return rest({ kind: 'superseded' });
   const done = rolled.filter((pod) => isAvailable(pod, fleet, nowMs)).length;
   const summary = `${done} of ${fleet.replicas} pods are of revision ${target}`;
-  if (done === fleet.replicas) {
-    const named = permit.pods && namedIn({ fleet, pods }, { permit, begun: [], done, nowMs });
-    return { ...rest({ kind: 'allDone', summary, arrived: done }), ...(named && { named }) };
-  }
-  const isPast = done >= (permit.milestone ?? permit.batch);
-  if (isPast && permit.milestone === undefined) return rest({ kind: 'batchDone', summary, arrived: done });
+  const allDone = { kind: 'allDone', summary, arrived: done } as const;
+  const namedNow = (begun: readonly TrivialPod[]) => namedIn({ fleet, pods }, { permit, begun, done, nowMs });
+  if (done === fleet.replicas) return { ...rest(allDone), named: namedNow([]) };
   if (permit.paused) {
     const reason = permit.aborted || fleet.orders?.aborted ? 'Aborted' : 'PausedByOperator';
-    const named = permit.pods && namedIn({ fleet, pods }, { permit, begun: [], done, nowMs });
     const waits = rest({ kind: 'waiting', wait: waitFor(reason, [], 'Resume the roll-out') });
-    return { ...waits, ...(named && { named }) };
+    return { ...waits, named: namedNow([]) };
   }
 
   // A pod that is down already costs the budget nothing more when it is restarted.
   const room = fleet.maxUnavailable - unavailable.length;
   const left = pods.filter(({ name, revision }) => revision !== target && !permit.skip.includes(name));
-  const promised = left.filter(({ name }) => permit.pods?.has(name));
+  const promised = left.filter(({ name }) => permit.pods.has(name));
   const inTurn = [...promised, ...left.filter((pod) => !promised.includes(pod))];
   const broken = inTurn.filter((pod) => unavailable.includes(pod));
   const sound = inTurn.filter((pod) => !unavailable.includes(pod)).slice(0, Math.max(0, room));
   const may = [...broken, ...sound];
-  const disruption = (permit.pods ? may.filter((pod) => promised.includes(pod)) : may).slice(
-    0,
-    permit.batch - rolled.length,
-  );
-  const named = permit.pods && namedIn({ fleet, pods }, { permit, begun: disruption, done, nowMs });
-  const steps = disruption.map(({ name }): TrivialStep => ({ kind: 'restart', name }));
-  const plan = (standing: Standing) => ({
-    ...{ upkeep, disruption: steps, standing, ...again },
-    ...(named && { named }),
-  });
+  const begun = may.filter((pod) => promised.includes(pod));
+  const disruption = begun.map(({ name }): TrivialStep => ({ kind: 'restart', name }));
+  const plan = (standing: Standing) => ({ upkeep, disruption, standing, named: namedNow(begun), ...again });
   const [next, ...others] = permit.chooses
     ? may.filter((pod) => !promised.includes(pod)).map(({ name }) => chosen(name))
     : [];
   if (next) return plan({ kind: 'pods', batch: batchOf(target, [next, ...others]) });
-  if (disruption.length > 0) {
-    return plan(isPast ? { kind: 'batchDone', summary, arrived: done } : { kind: 'working' });
-  }
-  if (isPast) return plan({ kind: 'batchDone', summary, arrived: done });
-  if (left.length === 0 && done + permit.skip.length >= fleet.replicas) {
-    return plan({ kind: 'allDone', summary, arrived: done });
-  }
+  if (disruption.length > 0) return plan({ kind: 'working' });
+  if (left.length === 0 && done + permit.skip.length >= fleet.replicas) return plan(allDone);
   const names = unavailable.map(({ name }) => `Pod/${name}`);
   return plan({ kind: 'waiting', wait: waitFor('BudgetSpent', names, 'Raise maxUnavailable, or fix these pods') });
 }
@@ -128,13 +112,13 @@ function namedIn(
   },
 ): NamedPods {
   const stand = (pod: TrivialPod): NamedPod => {
-    if (pod.revision === at.permit.pods?.get(pod.name)) {
+    if (pod.revision === at.permit.pods.get(pod.name)) {
       return isAvailable(pod, fleet, at.nowMs) ? { state: 'done' } : { state: 'underWay', doing: 'not ready' };
     }
     if (at.permit.skip.includes(pod.name)) return { state: 'skipped' };
     return at.begun.includes(pod) ? { state: 'next' } : { state: 'notNow', why: 'the budget has no room for it' };
   };
-  const known = pods.filter(({ name }) => at.permit.pods?.has(name));
+  const known = pods.filter(({ name }) => at.permit.pods.has(name));
   const updated = pods.filter(({ revision }) => revision === targetOf(fleet)).length;
   return {
     pods: new Map(known.map((pod) => [pod.name, stand(pod)])),

@@ -306,7 +306,6 @@ function holderWith(holder: PermitHolder, moments: BatchMoments, isLeading: () =
     if (!isLeading()) throw new NotLeading('this watcher is not the leader');
   };
   return {
-    hand: (...args) => holder.hand(...args),
     choose: (...args) => holder.choose(...args),
     progressOf: (...args) => holder.progressOf(...args),
     async carryOut(uid, request, life) {

@@ -5,6 +5,8 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { engineStuck } from '../../api/engine/engine-trouble.ts';
 import { ordersAnnotation } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
+import { batchOf, type ChosenPod } from '../../plan/fleet/batch.ts';
+import type { ChoiceVerdict } from '../../plan/fleet/permit.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { cloneSetController } from '../../watcher/kinds/cloneset/controller.ts';
 import {
@@ -16,7 +18,6 @@ import {
   now,
   nowMs,
   oldRevision,
-  permit,
   pod,
 } from '../support/cloneset-world.ts';
 import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
@@ -155,6 +156,17 @@ describe('the controller of CloneSets', () => {
 
 const alive: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
 
+/** Hands in what a roll-out does: a batch of these pods, and the question which ones go next. */
+function rollOut({ controller }: RunningController, pods: readonly Pod[]): Promise<ChoiceVerdict> | undefined {
+  const queue = controller.fleet?.queue();
+  const chosen = pods.map(({ metadata: { namespace = '', name, uid } }): ChosenPod => {
+    return { namespace, name, uid, how: 'inPlace' };
+  });
+  const batch = batchOf(newName, chosen as [ChosenPod]);
+  queue?.carryOut('set-uid', { number: 1, revision: newName, batch }, alive).catch(() => undefined);
+  return queue?.choose('set-uid', { revision: newName, paused: false, skip: [], after: [1] }, alive);
+}
+
 /** A cluster with the old revision of the CloneSet, and PVCs without a pod. */
 function clusterWith(...claims: readonly string[]): MemoryCluster {
   const cluster = new MemoryCluster();
@@ -254,10 +266,7 @@ describe('a step of the controller of CloneSets that fails', () => {
         meet(call);
       },
     });
-    controller.controller.fleet
-      ?.queue()
-      ?.hand(one.set.metadata.uid, permit(), alive)
-      .catch(() => undefined);
+    void rollOut(controller, one.pods)?.catch(() => undefined);
     await waitFor('the second attempt', () => met.length >= 2);
     expect(controller.warnings.filter((text) => text.startsWith('Reconcile failed'))).toEqual([
       'Reconcile failed: etcd is away',
@@ -377,7 +386,7 @@ describe('a step of the controller of CloneSets that fails', () => {
             if (isRefused && calls('create', 'pods')(call)) throw new KubeError({ status, message });
           },
         });
-        const verdict = controller.controller.fleet?.queue()?.hand('set-uid', permit(), alive);
+        const verdict = rollOut(controller, five.slice(1));
         verdict?.catch(() => undefined);
         await waitFor('the status to tell of it', () => statusIn(controller)?.waitingFor?.reason === 'CannotCreate');
         const told = statusIn(controller);

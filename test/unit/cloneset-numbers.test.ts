@@ -132,18 +132,13 @@ describe('numbersOf', () => {
     });
 
     it('makes no pod for an update that may not start, and keeps those that it has made', () => {
-      const kept = (pods: number) => ({ updateSurge: { kind: 'kept', pods } as const });
+      const kept = (keptSurge: number) => ({ keptSurge });
       expect(numbers(surge, times(5, oldPod), kept(0))).toMatchObject({ up: 0, down: 0, useSurge: 0 });
       const begun = [...times(3, oldPod), ...times(4, newPod)];
       expect(numbers(surge, begun)).toMatchObject({ down: 1, useSurge: 1 });
       expect(numbers(surge, begun, kept(2))).toMatchObject({ up: 0, down: 0, useSurge: 2 });
       const through = [...times(2, oldPod), ...times(5, newPod)];
       expect(numbers(surge, through, kept(2))).toMatchObject({ down: 2, useSurge: 0 });
-    });
-
-    it('makes no more pods for an update than the batch has', () => {
-      const one = { updateSurge: { kind: 'atMost', pods: 1 } as const };
-      expect(numbers(surge, times(5, oldPod), one)).toMatchObject({ up: 1, useSurge: 1 });
     });
   });
 

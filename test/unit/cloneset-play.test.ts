@@ -40,7 +40,6 @@ const cast: fc.Arbitrary<Cast> = fc
     hasClaims: fc.boolean(),
     excludesPreparingDelete: fc.boolean(),
     gates,
-    batch: fc.constantFrom(1, 100, undefined, undefined),
     hasPriority: fc.boolean(),
     hasStaleCaches: fc.boolean(),
     hasDaemon: fc.boolean(),

@@ -41,7 +41,7 @@ describe('a CloneSet that can go on without an available pod beyond its budget',
           },
         });
         const pods: readonly Pod[] = facts.map((fact, index) => pod(`web-${index}`, fact));
-        const input = world({ set, pods, permit: permit({ batch: 100 }) });
+        const input = world({ set, pods, permit: permit() });
         const plan = planCloneSet(input);
         if (plan.upkeep.length + plan.disruption.length > 0) return;
 

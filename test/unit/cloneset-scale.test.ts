@@ -117,7 +117,6 @@ describe('creating', () => {
     const spec = { replicas: 3, rollingUpdate: { maxUnavailable: 0, maxSurge: 2 } };
     expect(steps(spec, pods('o', 3))).toEqual([]);
     expect(steps(spec, pods('o', 3), { permit: permit() })).toEqual(['create new', 'create new']);
-    expect(steps(spec, pods('o', 3), { permit: permit({ batch: 1 }) })).toEqual(['create new']);
     expect(steps(spec, pods('o', 3), { permit: permit({ paused: true }) })).toEqual([]);
     expect(steps(spec, [...pods('o', 3), ...fresh(2)])).toEqual([]);
   });
@@ -165,7 +164,7 @@ describe('C3: asking for more pods than anybody can have', () => {
       replicas: everything,
       rollingUpdate: { partition: '50%', maxUnavailable: '20%', maxSurge: '1%' },
     });
-    const given = world({ set, permit: permit({ batch: everything }) });
+    const given = world({ set, permit: permit() });
     planCloneSet(given);
     const before = process.cpuUsage();
     const found = planCloneSet(given);

@@ -5,6 +5,7 @@ import { parseFeatureGates } from '../../api/feature-gates.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import type { CloneSetInput } from '../../plan/cloneset/input.ts';
 import { planCloneSet } from '../../plan/cloneset/planner.ts';
+import { permitForAll } from '../support/permits.ts';
 import { recorded } from '../support/recorded.ts';
 
 const newName = 'web-8b47cf55';
@@ -23,7 +24,7 @@ function found(moment: '1-created' | '2-grace-period' | '3-updating' | '4-update
     hasResizeSubresource: true,
     excludePreparingDelete: false,
     nowMs: Date.parse(at),
-    permit: { revision: moment === '1-created' ? 'web-84d9b589cd' : newName, paused: false, skip: [], batch: 3 },
+    permit: permitForAll(moment === '1-created' ? 'web-84d9b589cd' : newName),
     isSpent: () => false,
   };
 }

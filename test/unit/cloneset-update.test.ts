@@ -288,15 +288,15 @@ describe('planUpdate', () => {
     });
   });
 
-  it('starts no more pods than the batch has room for, those of earlier batches included', () => {
+  it('starts no pod that the permit does not name, and no more in one pass than it may', () => {
     const set = inPlace({ rollingUpdate: { maxUnavailable: 5 } });
-    const given = [...fresh(2), ...pods('o', 3)];
-    const found = update({ set, pods: given, permit: { batch: 3 } });
-    expect(names(found.disruption)).toEqual(['update web-o1']);
-    expect(found.stop).toEqual({ kind: 'batchFull' });
+    const [, second, third] = pods('o', 5);
+    const named = new Map([second, third].map((one) => [one?.metadata.uid ?? '', newName]));
+    const found = update({ set, pods: pods('o', 5), permit: { pods: named } });
+    expect(names(found.disruption)).toEqual(['update web-o2', 'update web-o3']);
     const inOnePass = update({ set, pods: pods('o', 5), more: { mostStarts: 2 } });
     expect([inOnePass.disruption.length, inOnePass.stop.kind]).toEqual([2, 'batchFull']);
-    expect(update({ set, pods: given, permit: { batch: 2 } }).disruption).toEqual([]);
+    expect(update({ set, pods: pods('o', 5), permit: { pods: new Map() } }).disruption).toEqual([]);
   });
 
   it('leaves out pods that an operator has named', () => {
@@ -401,15 +401,6 @@ describe('planUpdate', () => {
   it('starts no pod that is written already in this pass, nor another one in its place', () => {
     const found = updateOf(world({ pods: pods('o', 5), permit: permit() }), new Set(['web-o1']));
     expect(found).toMatchObject({ disruption: [], stop: { kind: 'budget' } });
-  });
-
-  it('counts pods that will come anew, and those that are missing, as part of the batch', () => {
-    const set = recreate({ rollingUpdate: { maxUnavailable: 5 } });
-    const marked = pod('web-x', { specified: true });
-    const begun = update({ set, pods: [...pods('o', 4), marked], permit: { batch: 2 } });
-    expect(names(begun.disruption)).toEqual(['recreate web-o1']);
-    const missing = update({ set, pods: pods('o', 4), permit: { batch: 2 } });
-    expect(names(missing.disruption)).toEqual(['recreate web-o1']);
   });
 
   it('CS-55b: an available pod for which there is no room does not hold back those that are down', () => {

@@ -618,27 +618,13 @@ describe('how a permit stands', () => {
     expect(standing({ pods: pods('o', 5), permit: permit({ revision: oldName }) })).toEqual({ kind: 'superseded' });
   });
 
-  it('has done its batch when so many pods are of the revision and available', () => {
-    const given = [...pods('o', 3), ...fresh(2)];
-    expect(standing({ pods: given, permit: permit({ batch: 2 }) })).toEqual({
-      kind: 'batchDone',
-      summary: `2 of 5 pods are of revision ${newName}`,
-      arrived: 2,
+  it('waits for updated pods that are not available, unless an operator leaves them out', () => {
+    const down = [...fresh(4), newPodOf('web-down', { ready: false })];
+    expect(standing({ pods: down })).toMatchObject({ kind: 'waiting' });
+    expect(standing({ pods: down, permit: permit({ skip: ['web-down'] }) })).toMatchObject({
+      kind: 'allDone',
+      arrived: 5,
     });
-    const down = [...pods('o', 3), ...fresh(1), newPodOf('web-down', { ready: false })];
-    expect(standing({ pods: down, permit: permit({ batch: 2 }) })).toMatchObject({ kind: 'waiting' });
-    expect(standing({ pods: down, permit: permit({ batch: 2, skip: ['web-down'] }) })).toMatchObject({
-      kind: 'batchDone',
-    });
-  });
-
-  it('passes a milestone as soon as so many are available, though further pods are begun', () => {
-    const given = { pods: [...pods('o', 3), ...fresh(2)], permit: permit({ milestone: 2 }) };
-    expect(plan(given).disruption).toHaveLength(1);
-    expect(standing(given)).toMatchObject({ kind: 'batchDone', arrived: 2 });
-    expect(standing({ ...given, permit: permit({ milestone: 3 }) })).toEqual({ kind: 'working' });
-    const last = { pods: fresh(5), permit: permit({ milestone: 5 }) };
-    expect(standing(last)).toMatchObject({ kind: 'allDone', arrived: 5 });
   });
 
   it('is all done though pods that the partition keeps are down, but not while there is a pod to take back', () => {

@@ -16,6 +16,7 @@ import {
   ordinalSetRevisions,
   ordinalSets,
 } from '../support/ordinal-set.ts';
+import { permitForAll } from '../support/permits.ts';
 
 fleetConformance({
   resource: cloneSets,
@@ -125,7 +126,7 @@ function plan(owner: OrdinalSet, pods: readonly Pod[], more: Partial<FleetInput<
   });
 }
 
-const permit = { revision: fresh.metadata.name, paused: false, skip: [], batch: 3 };
+const permit = permitForAll(fresh.metadata.name);
 const created = ({ upkeep }: ReturnType<typeof plan>) => upkeep.filter(({ kind }) => kind === 'createPod');
 const disrupted = ({ disruption }: ReturnType<typeof plan>) =>
   disruption.flatMap((step) => ('pod' in step && 'name' in step.pod ? [step.pod.name] : []));

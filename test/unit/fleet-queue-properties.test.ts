@@ -1,16 +1,19 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
 import { pino } from 'pino';
-import type { FleetPlan, Permit, Standing } from '../../plan/fleet/permit.ts';
+import { batchOf } from '../../plan/fleet/batch.ts';
+import type { FleetPlan, NamedPod, Permit, Standing } from '../../plan/fleet/permit.ts';
 import type { FleetKind, PermitLife } from '../../watcher/fleet/kind.ts';
 import { FleetQueue } from '../../watcher/fleet/queue.ts';
 
 /** What the planner answers at one pass, and how its steps go. */
 interface ScriptedPlan {
   readonly upkeep: readonly ScriptedStep[];
-  /** Left out when there is no permit. */
+  /** Of the pods that are named, one after the other; left out when there is no permit. */
   readonly disruption: readonly ScriptedStep[];
   readonly standing: Standing;
+  /** Where each pod stands that is named; undefined: it is gone. */
+  readonly named: Readonly<Record<string, NamedPod | undefined>>;
   readonly againInMs?: number;
 }
 
@@ -22,13 +25,16 @@ interface ScriptedStep {
 
 type Event =
   | { readonly kind: 'add'; readonly uid: string }
-  | { readonly kind: 'hand'; readonly uid: string }
+  | { readonly kind: 'choose'; readonly uid: string; readonly forgets: boolean; readonly told?: string }
+  | { readonly kind: 'carryOut'; readonly uid: string; readonly pod: string }
   | { readonly kind: 'endLife'; readonly uid: string; readonly silently: boolean }
   | { readonly kind: 'elapse'; readonly ms: number }
   | { readonly kind: 'loseLease' };
 
 const uids = ['a', 'b'];
-const uid = fc.constantFrom(...uids);
+const uid = fc.constantFrom('a', 'a', 'a', 'b');
+const podNames = ['p', 'q'] as const;
+const pod = fc.constantFrom(...podNames);
 const ms = fc.integer({ min: 0, max: 50 });
 const step: fc.Arbitrary<ScriptedStep> = fc.record({
   actMs: ms,
@@ -37,32 +43,55 @@ const step: fc.Arbitrary<ScriptedStep> = fc.record({
 });
 const standing: fc.Arbitrary<Standing> = fc.constantFrom<Standing>(
   { kind: 'working' },
+  { kind: 'working' },
+  { kind: 'working' },
   { kind: 'waiting', wait: { reason: 'BudgetSpent', blockedBy: [], blockedCount: 0, unblock: '' } },
-  { kind: 'batchDone', summary: '', arrived: 0 },
+  { kind: 'pods', batch: batchOf('', [{ namespace: '', name: 's', uid: 's', how: 'inPlace' }]) },
+  { kind: 'allDone', summary: '', arrived: 0 },
+  { kind: 'superseded' },
+);
+const named: fc.Arbitrary<NamedPod | undefined> = fc.constantFrom<(NamedPod | undefined)[]>(
+  { state: 'next' },
+  { state: 'next' },
+  { state: 'underWay', doing: 'starting' },
+  { state: 'underWay', doing: 'starting' },
+  { state: 'underWay', doing: 'starting' },
+  { state: 'notNow', why: 'no room' },
+  { state: 'done' },
+  undefined,
 );
 const scriptedPlan: fc.Arbitrary<ScriptedPlan> = fc.record(
   {
     upkeep: fc.array(step, { maxLength: 2 }),
     disruption: fc.array(step, { maxLength: 4 }),
     standing,
+    named: fc.record({ p: named, q: named }),
     againInMs: fc.integer({ min: 1, max: 500 }),
   },
-  { requiredKeys: ['upkeep', 'disruption', 'standing'] },
+  { requiredKeys: ['upkeep', 'disruption', 'standing', 'named'] },
 );
 const event: fc.Arbitrary<Event> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('add' as const), uid }) },
-  { weight: 3, arbitrary: fc.record({ kind: fc.constant('hand' as const), uid }) },
+  {
+    weight: 2,
+    arbitrary: fc.record(
+      {
+        kind: fc.constant('choose' as const),
+        uid,
+        forgets: fc.constantFrom(false, false, false, true),
+        told: fc.constant('BudgetSpent'),
+      },
+      { requiredKeys: ['kind', 'uid', 'forgets'] },
+    ),
+  },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('carryOut' as const), uid, pod }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('endLife' as const), uid, silently: fc.boolean() }) },
   { weight: 5, arbitrary: fc.record({ kind: fc.constant('elapse' as const), ms }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('loseLease' as const) }) },
 );
 
-/** A permit as the test knows it: dead as soon as anybody could know that it is. */
-class TestPermit implements Permit, PermitLife {
-  readonly revision = '';
-  readonly paused = false;
-  readonly skip = [];
-  readonly batch = 1;
+/** A permit for one pod, as the test knows it: dead as soon as anybody could know that it is. */
+class TestPermit implements PermitLife {
   readonly #end = new AbortController();
   #dead = false;
   /** Settled or replaced: the queue itself has ended it. */
@@ -89,8 +118,11 @@ class TestPermit implements Permit, PermitLife {
 
 interface Step extends ScriptedStep {
   readonly uid: string;
-  readonly permit?: TestPermit;
+  /** Absent: it needs no permit. */
+  readonly pod?: string;
 }
+
+const restful: ScriptedPlan = { upkeep: [], disruption: [], standing: { kind: 'working' }, named: {} };
 
 const sleep = (forMs: number) =>
   new Promise<void>((resolve) => {
@@ -102,7 +134,11 @@ class Run {
   readonly wrongs: string[] = [];
   readonly #plans: ScriptedPlan[];
   readonly #lease = new AbortController();
+  /** The last permit for each pod, by the UID of its object and its own. */
   readonly #permits = new Map<string, TestPermit>();
+  /** The numbers of the batches that a roll-out knows to be in flight. */
+  readonly #inHand = new Map<string, Set<number>>();
+  #batches = 0;
   /** Steps, waits and catching up that have not ended, by UID. */
   readonly #inFlight = new Map<string, number>();
   /** Wishes that no pass has begun after. */
@@ -117,7 +153,7 @@ class Run {
       fleet: this.#kind(),
       term: { isLeading: () => !this.#lease.signal.aborted, lost: this.#lease.signal },
       log: pino({ level: 'silent' }),
-      blockedAfterMs: 100,
+      ...{ blockedAfterMs: 100, longWaitMs: 1_000 },
       concurrency: 2,
       parallelSteps: 2,
       nowMs: () => Date.now(),
@@ -125,6 +161,8 @@ class Run {
   }
 
   async play(events: readonly Event[]): Promise<void> {
+    // Nothing begins before a roll-out has said what it allows.
+    for (const target of uids) this.#choose({ uid: target, forgets: false });
     for (const one of events) await this.#happen(one);
     // Longer than the longest back-off, again and again, until the script has run out and everything has settled.
     for (let round = 0; round < 40; round += 1) await jest.advanceTimersByTimeAsync(2_000);
@@ -140,11 +178,14 @@ class Run {
         this.#wished.add(one.uid);
         this.#queue.add(one.uid, 'changed');
         return;
-      case 'hand':
-        this.#hand(one.uid);
+      case 'choose':
+        this.#choose(one);
+        return;
+      case 'carryOut':
+        this.#carryOut(one.uid, one.pod);
         return;
       case 'endLife':
-        this.#permits.get(one.uid)?.die(one.silently);
+        for (const name of podNames) this.#permits.get(`${one.uid}/${name}`)?.die(one.silently);
         return;
       case 'loseLease':
         this.#lease.abort(new Error('lost'));
@@ -154,15 +195,34 @@ class Run {
     }
   }
 
-  #hand(target: string): void {
+  /** One that forgets gives up all that is in flight. */
+  #choose({ uid: target, forgets, told }: Omit<Extract<Event, { kind: 'choose' }>, 'kind'>): void {
+    const after = forgets ? [] : [...(this.#inHand.get(target) ?? [])];
+    if (forgets) for (const name of podNames) this.#end(this.#permits.get(`${target}/${name}`));
+    const leave = { revision: '', paused: false, skip: [] };
+    const question = { ...leave, after, ...(told !== undefined && { told }) };
+    this.#queue.choose(target, question, new TestPermit()).catch(() => undefined);
+  }
+
+  #carryOut(target: string, name: string): void {
     const permit = new TestPermit();
-    const replaced = this.#permits.get(target);
-    if (replaced) replaced.over = true;
-    this.#permits.set(target, permit);
+    const key = `${target}/${name}`;
+    this.#end(this.#permits.get(key));
+    this.#permits.set(key, permit);
+    this.#batches += 1;
+    const number = this.#batches;
+    const inHand = this.#inHand.get(target) ?? new Set();
+    this.#inHand.set(target, inHand.add(number));
+    const batch = batchOf('', [{ namespace: '', name, uid: name, how: 'recreate' }]);
     const over = () => {
-      permit.over = true;
+      this.#end(permit);
+      inHand.delete(number);
     };
-    this.#queue.hand(target, permit, permit).then(over, over);
+    this.#queue.carryOut(target, { number, revision: '', batch }, permit).then(over, over);
+  }
+
+  #end(permit: TestPermit | undefined): void {
+    if (permit) permit.over = true;
   }
 
   #kind(): FleetKind<string, Step> {
@@ -175,7 +235,7 @@ class Run {
         return target;
       },
       plan: (target, permit) => this.#plan(target, permit),
-      podOf: () => undefined,
+      podOf: (one) => one.pod,
       act: (one) => this.#during(one.uid, () => this.#act(one)),
       catchUp: (target) => this.#during(target, () => sleep(5)),
     };
@@ -188,20 +248,33 @@ class Run {
   }
 
   #plan(target: string, permit: Permit | undefined): FleetPlan<Step> {
-    const plan = this.#plans.shift() ?? { upkeep: [], disruption: [], standing: { kind: 'working' } };
-    const disruption =
-      permit instanceof TestPermit ? plan.disruption.map((one) => ({ ...one, uid: target, permit })) : [];
+    const { againInMs, ...plan } = this.#plans.shift() ?? restful;
+    const names = [...(permit?.pods.keys() ?? [])];
+    const disruption = plan.disruption.flatMap((one, index): readonly Step[] => {
+      const name = names[index % Math.max(names.length, 1)];
+      return name === undefined ? [] : [{ ...one, uid: target, pod: name }];
+    });
     const upkeep = plan.upkeep.map((one) => ({ ...one, uid: target }));
-    const { againInMs, standing: stands } = plan;
-    if (againInMs === undefined) return { upkeep, disruption, standing: stands };
+    // Nobody may be told of pods that may go who does not ask.
+    const standing = plan.standing.kind === 'pods' && !permit?.chooses ? restful.standing : plan.standing;
+    const planned = {
+      ...{ upkeep, disruption, standing },
+      ...(permit && {
+        named: {
+          pods: new Map(names.flatMap((name) => (plan.named[name] ? [[name, plan.named[name]] as const] : []))),
+          ...{ awaited: 0, progress: { of: 3, updated: 0, ready: 0 } },
+        },
+      }),
+    };
+    if (againInMs === undefined) return planned;
     const dueAtMs = Date.now() + againInMs;
     this.#due.set(target, { dueAtMs, prompt: upkeep.length + disruption.length === 0 });
-    return { upkeep, disruption, standing: stands, againInMs };
+    return { ...planned, againInMs };
   }
 
-  async #act({ permit, uid: target, actMs, seenMs, ends }: Step) {
-    if (permit && !permit.mayDisrupt) this.wrongs.push('a dead permit was used');
-    if (permit && permit !== this.#permits.get(target)) this.wrongs.push('the permit of another attempt was used');
+  async #act({ pod: name, uid: target, actMs, seenMs, ends }: Step) {
+    const permit = this.#permits.get(`${target}/${name}`);
+    if (name !== undefined && !permit?.mayDisrupt) this.wrongs.push('a pod was disrupted without a living permit');
     if (this.#lease.signal.aborted) this.wrongs.push('something was written without the lease');
     await sleep(actMs);
     if (ends === 'failed') throw new Error('failed');
@@ -237,6 +310,6 @@ describe('FleetQueue, whatever happens in whatever order', () => {
         expect(run.wrongs).toEqual([]);
       },
     );
-    await fc.assert(property, { numRuns: 300 });
+    await fc.assert(property, { numRuns: 400 });
   });
 });

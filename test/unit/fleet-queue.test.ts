@@ -2,9 +2,11 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { pino } from 'pino';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import { KubeError } from '../../kube/failures.ts';
-import type { Permit } from '../../plan/fleet/permit.ts';
+import { batchOf, type ChosenPod } from '../../plan/fleet/batch.ts';
+import type { ChoiceVerdict, NamedPods } from '../../plan/fleet/permit.ts';
 import { payloadBytes } from '../../plan/text-size.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import type { ChoiceRequest } from '../../watcher/fleet/permits.ts';
 import { FleetQueue, type FleetQueueOptions } from '../../watcher/fleet/queue.ts';
 import { TrivialCluster, type TrivialFleet, type TrivialStep, type TrivialWorld } from '../support/trivial-fleet.ts';
 
@@ -27,8 +29,15 @@ function fleet(overrides: Partial<TrivialFleet> = {}): TrivialFleet {
   return { uid, replicas: 5, revision: 'new', maxUnavailable: 2, minReadyMs: 0, ...overrides };
 }
 
-function permit(overrides: Partial<Permit> = {}): Permit {
-  return { revision: 'new', paused: false, skip: [], batch: 5, ...overrides };
+function ask(more: Partial<ChoiceRequest> = {}): ChoiceRequest {
+  return { revision: 'new', paused: false, skip: [], after: [], ...more };
+}
+
+/** A permit for these pods; for all of them if none is named. */
+function batch(number: number, ...names: readonly string[]) {
+  const pods = names.length > 0 ? names : ['pod-0', 'pod-1', 'pod-2', 'pod-3', 'pod-4'];
+  const chosen = pods.map((name): ChosenPod => ({ namespace: 'shop', name, uid: name, how: 'inPlace' }));
+  return { number, revision: 'new', batch: batchOf('new', chosen as [ChosenPod]) };
 }
 
 /** A life or a term that a test ends. */
@@ -70,6 +79,27 @@ async function fleetOfOldPods(overrides: Partial<TrivialFleet> = {}) {
 
 type Queue = FleetQueue<TrivialWorld, TrivialStep>;
 
+/** What a roll-out has in flight: a batch of all pods, and the question which ones go next. Both have this life. */
+function handIn(queue: Queue, more: Partial<ChoiceRequest> = {}, life = breath().life) {
+  const given = queue.carryOut(uid, batch(1), life);
+  const choice = queue.choose(uid, ask({ after: [1], ...more }), life);
+  // a test that wants to know awaits them
+  for (const promise of [given, choice]) promise.catch(() => undefined);
+  return { given, choice };
+}
+
+/** A roll-out as its workflow does it: what is chosen is carried out, and it asks again. */
+async function rollOut(queue: Queue): Promise<ChoiceVerdict> {
+  const inFlight = new Set<number>();
+  for (let number = 1; ; number += 1) {
+    const verdict = await queue.choose(uid, ask({ after: [...inFlight] }), breath().life);
+    if (verdict.kind !== 'batch') return verdict;
+    inFlight.add(number);
+    const request = { number, revision: 'new', batch: verdict.batch };
+    void queue.carryOut(uid, request, breath().life).then(() => inFlight.delete(number));
+  }
+}
+
 const unready = (cluster: TrivialCluster) => cluster.pods(uid).filter(({ readyAtMs }) => readyAtMs === undefined);
 const restarts = (cluster: TrivialCluster) => cluster.steps.filter(({ kind }) => kind === 'restart').length;
 
@@ -94,7 +124,7 @@ describe('upkeep', () => {
 
   it('goes on under a paused permit', async () => {
     const { cluster, queue } = await fleetOfOldPods();
-    void queue.hand(uid, permit({ paused: true }), breath().life).catch(() => undefined);
+    handIn(queue, { paused: true });
     cluster.put(fleet({ replicas: 6 }));
     await pass();
     expect(cluster.pods(uid)).toHaveLength(6);
@@ -190,7 +220,7 @@ describe('upkeep', () => {
     await pass();
     cluster.makeReady(uid, 'pod-0', Date.now());
     for (const { name } of cluster.pods(uid)) cluster.makeReady(uid, name, Date.now() - 1e6);
-    const verdict = queue.hand(uid, permit({ batch: 3 }), breath().life);
+    const verdict = queue.choose(uid, ask(), breath().life);
     await pass();
     await expect(verdict).resolves.toMatchObject({ kind: 'allDone' });
   });
@@ -290,7 +320,7 @@ describe('upkeep', () => {
       if (kind === 'create') throw new Error('quota');
     };
     cluster.put(fleet({ replicas: 6, maxUnavailable: 1 }));
-    void queue.hand(uid, permit(), breath().life).catch(() => undefined);
+    handIn(queue);
     await pass();
     expect(restarts(cluster)).toBe(1);
   });
@@ -314,10 +344,10 @@ describe('upkeep', () => {
 describe('a permit', () => {
   it('rolls out within the budget, from the first batch to the last', async () => {
     const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 2 });
-    const verdict = queue.hand(uid, permit({ batch: 5 }), breath().life);
+    const verdict = rollOut(queue);
     const down: number[] = [];
     while (restarts(cluster) < 5) {
-      await pass();
+      await pass(100);
       down.push(unready(cluster).length);
       for (const { name } of unready(cluster)) cluster.makeReady(uid, name, Date.now());
     }
@@ -327,22 +357,22 @@ describe('a permit', () => {
 
   it('ends with its batch, and nothing more is disrupted without the next', async () => {
     const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 5 });
-    const first = queue.hand(uid, permit({ batch: 2 }), breath().life);
+    void queue.choose(uid, ask(), breath().life);
+    const first = queue.carryOut(uid, batch(1, 'pod-0', 'pod-1'), breath().life);
     await pass();
     for (const { name } of unready(cluster)) cluster.makeReady(uid, name, Date.now());
-    await expect(first).resolves.toMatchObject({ kind: 'batchDone' });
+    await expect(first).resolves.toMatchObject({ pods: [{ pod: 'pod-0' }, { pod: 'pod-1' }] });
     await pass(600_000);
     expect(restarts(cluster)).toBe(2);
-    void queue.hand(uid, permit({ batch: 3 }), breath().life);
+    void queue.carryOut(uid, batch(2, 'pod-2'), breath().life);
     await pass();
     expect(restarts(cluster)).toBe(3);
   });
 
   it('counts a pod only when it has been ready for long enough, and looks again just then', async () => {
     const { cluster, queue } = await fleetOfOldPods({ replicas: 1, minReadyMs: 10_000 });
-    const verdict = queue.hand(uid, permit({ batch: 1 }), breath().life);
     const settled = jest.fn();
-    void verdict.then(settled);
+    void rollOut(queue).then(settled);
     await pass();
     cluster.makeReady(uid, 'pod-0', Date.now());
     await pass(9_999);
@@ -353,25 +383,25 @@ describe('a permit', () => {
 
   it('is superseded when the object asks for another revision, or is gone', async () => {
     const { cluster, queue } = await fleetOfOldPods();
-    const first = queue.hand(uid, permit({ batch: 1 }), breath().life);
+    const { choice } = handIn(queue);
     await pass();
     cluster.put(fleet({ revision: 'newer' }));
     await pass();
-    await expect(first).resolves.toEqual({ kind: 'superseded' });
-    expect(restarts(cluster)).toBe(1);
+    await expect(choice).resolves.toEqual({ kind: 'superseded' });
+    expect(restarts(cluster)).toBe(2);
 
     cluster.remove(uid);
-    await expect(queue.hand(uid, permit(), breath().life)).resolves.toEqual({ kind: 'superseded' });
+    await expect(queue.choose(uid, ask(), breath().life)).resolves.toEqual({ kind: 'superseded' });
   });
 
   it('is blocked when it has waited for one thing for long, and says since when', async () => {
     const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 1 });
-    const verdict = queue.hand(uid, permit(), breath().life);
+    const { choice } = handIn(queue);
     await pass();
     const since = new Date().toISOString();
     const [broken] = unready(cluster);
     const settled = jest.fn();
-    void verdict.then(settled);
+    void choice.then(settled);
     await pass(29_000);
     cluster.put(fleet({ maxUnavailable: 1 })); // news that changes nothing does not begin the wait anew
     await pass(900);
@@ -397,37 +427,36 @@ describe('a permit', () => {
     };
     const { queue: narrow } = queueOver(cluster, { parallelSteps: 1 });
     await queue.stop();
-    const verdict = narrow.hand(uid, permit(), life);
-    await expect(verdict).rejects.toThrow('the activity was cancelled');
+    const { given, choice } = handIn(narrow, {}, life);
+    await expect(given).rejects.toThrow('the activity was cancelled');
+    await expect(choice).rejects.toThrow('the activity was cancelled');
     await pass(600_000);
     expect(restarts(cluster)).toBe(2);
-  });
-
-  it('ends with its activity while it only waits', async () => {
-    const { queue } = await fleetOfOldPods({ maxUnavailable: 1 });
-    const { life, end } = breath();
-    const verdict = queue.hand(uid, permit(), life);
-    await pass();
-    end('the activity was cancelled');
-    await expect(verdict).rejects.toThrow('the activity was cancelled');
   });
 
   it('has no verdict before its last steps are done, whatever the plan says of them', async () => {
     const cluster = new TrivialCluster();
     let left = 1;
+    const named: NamedPods = {
+      pods: new Map([['pod-0', { state: 'done' }]]),
+      awaited: 0,
+      progress: { of: 1, updated: 1, ready: 1 },
+    };
     const hasty = {
       ...cluster.fleet(),
       plan: () => ({
         upkeep: [],
         disruption: left-- > 0 ? [{ kind: 'restart', name: 'pod-0' } as const] : [],
-        standing: { kind: 'batchDone', summary: `${cluster.steps.length} done`, arrived: 1 } as const,
+        standing: { kind: 'allDone', summary: '', arrived: 1 } as const,
+        named,
       }),
     };
     const { queue } = queueOver(cluster, { fleet: hasty });
     cluster.onShown = () => undefined;
     cluster.put(fleet());
-    const verdict = queue.hand(uid, permit(), breath().life);
-    await expect(verdict).resolves.toEqual({ kind: 'batchDone', summary: '1 done', arrived: 1 });
+    void queue.choose(uid, ask(), breath().life);
+    await queue.carryOut(uid, batch(1, 'pod-0'), breath().life);
+    expect(restarts(cluster)).toBe(1);
   });
 
   it('that has died already is not taken, though a pass is under way', async () => {
@@ -435,10 +464,11 @@ describe('a permit', () => {
     const { life, end } = breath();
     end('heartbeats are not answered');
     cluster.showsAtOnce = false;
-    void queue.hand(uid, permit(), breath().life).catch(() => undefined);
+    handIn(queue);
     await pass();
     expect(restarts(cluster)).toBe(2);
-    await expect(queue.hand(uid, permit(), life)).rejects.toThrow('heartbeats are not answered');
+    await expect(queue.carryOut(uid, batch(1), life)).rejects.toThrow('heartbeats are not answered');
+    await expect(queue.choose(uid, ask(), life)).rejects.toThrow('heartbeats are not answered');
   });
 
   it('is not used when its end is only detected by the check before a step, as after a freeze', async () => {
@@ -451,36 +481,39 @@ describe('a permit', () => {
       },
       ended: ended.signal,
     };
-    const verdict = queue.hand(uid, permit(), life);
+    void queue.choose(uid, ask(), breath().life);
+    const given = queue.carryOut(uid, batch(1), life);
     jest.setSystemTime(Date.UTC(2026, 0, 2));
-    await expect(verdict).rejects.toThrow('it ran out');
+    await expect(given).rejects.toThrow('it ran out');
     await pass();
     expect(restarts(cluster)).toBe(0);
   });
 
   it('is replaced by that of a later attempt', async () => {
     const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 5 });
-    const earlier = queue.hand(uid, permit({ batch: 5 }), breath().life);
-    const later = queue.hand(uid, permit({ batch: 1 }), breath().life);
-    await expect(earlier).rejects.toThrow('a later attempt has brought another permit');
+    const { given: earlier } = handIn(queue);
+    const later = queue.carryOut(uid, batch(1, 'pod-0'), breath().life);
+    await expect(earlier).rejects.toThrow('a later attempt has brought the batch again');
     await pass();
     expect(restarts(cluster)).toBe(1);
     for (const { name } of unready(cluster)) cluster.makeReady(uid, name, Date.now());
-    await expect(later).resolves.toMatchObject({ kind: 'batchDone' });
+    await expect(later).resolves.toMatchObject({ pods: [{ pod: 'pod-0' }] });
   });
 });
 
 describe('the lease', () => {
   it('ends all permits and all writing when it is lost', async () => {
     const { cluster, queue, loseLease } = await fleetOfOldPods();
-    const verdict = queue.hand(uid, permit(), breath().life);
+    const { given, choice } = handIn(queue);
     loseLease();
-    await expect(verdict).rejects.toThrow('the lease was lost');
+    await expect(given).rejects.toThrow('the lease was lost');
+    await expect(choice).rejects.toThrow('the lease was lost');
     cluster.put(fleet({ replicas: 9 }));
     queue.add(uid, 'fullPass');
     await pass(600_000);
     expect(cluster.steps).toEqual([]);
-    await expect(queue.hand(uid, permit(), breath().life)).rejects.toThrow('the lease was lost');
+    await expect(queue.carryOut(uid, batch(1), breath().life)).rejects.toThrow('the lease was lost');
+    await expect(queue.choose(uid, ask(), breath().life)).rejects.toThrow('the lease was lost');
   });
 
   it('is asked for before each step, as a frozen process hears of its loss late', async () => {
@@ -531,7 +564,7 @@ describe('a failure', () => {
       },
     });
     await queue.stop();
-    void lossy.hand(uid, permit(), breath().life).catch(() => undefined);
+    handIn(lossy);
     await pass(120_000);
     expect(restarts(cluster)).toBe(1);
     cluster.show();
@@ -544,9 +577,9 @@ describe('a failure', () => {
     cluster.beforeWrite = () => {
       throw new KubeError({ status: 403, message: 'pods is forbidden' });
     };
-    const verdict = queue.hand(uid, permit(), breath().life);
+    const { choice } = handIn(queue);
     await pass(90_000);
-    await expect(verdict).resolves.toMatchObject({
+    await expect(choice).resolves.toMatchObject({
       kind: 'blocked',
       waitingFor: { reason: 'Denied', unblock: 'pods is forbidden', since: '2026-01-01T00:00:00.000Z' },
     });
@@ -558,9 +591,9 @@ describe('a failure', () => {
     cluster.beforeWrite = () => {
       throw new KubeError({ status: 403, message });
     };
-    const verdict = queue.hand(uid, permit(), breath().life);
+    const { choice } = handIn(queue);
     await pass(90_000);
-    const ended = await verdict;
+    const ended = await choice;
     expect(ended).toMatchObject({ kind: 'blocked', waitingFor: { unblock: expect.stringContaining('gatekeeper') } });
     expect(jsonBytes(ended)).toBeLessThanOrEqual(payloadBytes);
   });
@@ -587,7 +620,7 @@ describe('a failure', () => {
     expect(patient.longestPauseMs(uid)).toBe(300_000);
 
     // what has not failed does not wait
-    void patient.hand(uid, permit({ told: 'Denied' }), breath().life).catch(() => undefined);
+    handIn(patient, { told: 'Denied' });
     await pass();
     expect([restarts(cluster), attempts.length]).toEqual([2, attempts.length]);
   });
@@ -595,8 +628,8 @@ describe('a failure', () => {
   it.each([
     { what: 'somebody has changed the object', again: (queue: Queue) => queue.add(uid, 'edited') },
     {
-      what: 'a permit comes that has been told of nothing',
-      again: (queue: Queue) => void queue.hand(uid, permit(), breath().life).catch(() => undefined),
+      what: 'a roll-out asks that has been told of nothing',
+      again: (queue: Queue) => void handIn(queue),
     },
   ])('M4: is tried again at once when $what, and then as if for the first time', async ({ again }) => {
     const cluster = new TrivialCluster();

@@ -23,6 +23,7 @@ import {
   prunedOrders,
   undoOf,
 } from '../../plan/fleet/roll-out-orders.ts';
+import { permitForAll } from '../support/permits.ts';
 
 const replicas = 6;
 
@@ -112,7 +113,7 @@ class Play {
     const { revision, pods } = this.cached;
     const orders = ordersFor(this.cached.orders, revision);
     const leave = (this.held || this.batches.length > 0) && this.leave ? this.leave : undefined;
-    const permit = leave && permitUnder({ ...leave, batch: replicas }, orders);
+    const permit = leave && permitUnder(permitForAll(leave.revision, leave), orders);
     const undo = undoOf(orders) ?? permit?.undo;
     const target = undo?.from === revision ? undo.to : revision;
     const isAtGoal = (pod: string) => (undo?.from === revision ? pod !== revision : pod === revision);

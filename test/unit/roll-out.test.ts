@@ -27,6 +27,7 @@ import {
   permitUnder,
   prunedOrders,
 } from '../../plan/fleet/roll-out-orders.ts';
+import { permitForAll } from '../support/permits.ts';
 import '../support/property-seed.ts';
 
 const at = '2026-11-21T06:13:44.000Z';
@@ -452,7 +453,7 @@ describe('orders in the object', () => {
   });
 
   it('limit any permit', () => {
-    const permit = { revision: 'web-2', paused: false, skip: ['a'], batch: 3 };
+    const permit = permitForAll('web-2', { skip: ['a'] });
     expect(permitUnder(permit, undefined)).toBe(permit);
     expect(permitUnder(permit, { ...orders, skip: ['a', 'b'] })).toMatchObject({ paused: true, skip: ['a', 'b'] });
   });

@@ -11,7 +11,7 @@ import { newSidecarRevision } from '../../api/sidecar-set/revision.ts';
 import { sidecarSetWaits } from '../../api/sidecar-set/texts.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { podsOf } from '../../plan/fleet/batch.ts';
-import { everyPod, type Permit } from '../../plan/fleet/permit.ts';
+import type { Permit } from '../../plan/fleet/permit.ts';
 import { classifyPods } from '../../plan/sidecar-set/classify.ts';
 import type { SidecarSetInput } from '../../plan/sidecar-set/input.ts';
 import { chooseSidecarBatch, mostMarked, planSidecarSet } from '../../plan/sidecar-set/planner.ts';
@@ -61,7 +61,7 @@ function given({ spec = {}, before = {}, orders, old = {}, updated = {}, more = 
 
 function permitFor(revision: string, named: readonly Pod[] = [], more: Partial<Permit> = {}): Permit {
   const pods = new Map(named.map(({ metadata }) => [metadata.uid, revision]));
-  return { ...{ revision, paused: false, skip: [], batch: everyPod, pods, chooses: true }, ...more };
+  return { revision, paused: false, skip: [], pods, chooses: true, ...more };
 }
 
 /** The recorded SidecarSet with another image, as admission stores it. */

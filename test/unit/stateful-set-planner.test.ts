@@ -5,11 +5,11 @@ import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, newRevision } from '../../api/fleet/revision.ts';
 import { type StatefulSet, type StatefulSetSpec, statefulSetWaits } from '../../api/stateful-set/types.ts';
 import type { FleetInput, VolumeClaim } from '../../plan/fleet/input.ts';
-import { everyPod } from '../../plan/fleet/permit.ts';
 import { nothingYet } from '../../plan/starting.ts';
 import { statefulSetWorkloads } from '../../plan/stateful-set/planner.ts';
 import { statefulSetRevisions } from '../../plan/stateful-set/revisions.ts';
 import { aPod } from '../support/objects/pod.ts';
+import { permitForAll } from '../support/permits.ts';
 import { recorded } from '../support/recorded.ts';
 
 const selector = { matchLabels: { app: 'web' } };
@@ -92,7 +92,7 @@ function claim(ordinal: number, metadata: Partial<VolumeClaim['metadata']> = {})
   };
 }
 
-const permit = { revision: fresh.metadata.name, paused: false, skip: [], batch: everyPod };
+const permit = permitForAll(fresh.metadata.name);
 
 function plan(owner: StatefulSet, of: readonly Pod[], more: Partial<FleetInput<StatefulSet>> = {}) {
   const counts = { replicas: 0, readyReplicas: 0, availableReplicas: 0, currentReplicas: 0, updatedReplicas: 0 };

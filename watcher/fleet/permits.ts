@@ -11,16 +11,7 @@
  */
 import type { Wait } from '../../plan/decision.ts';
 import { type BatchVerdict, mostInBatch, mostInFlight, type PodBatch, podsOf } from '../../plan/fleet/batch.ts';
-import {
-  type ChoiceVerdict,
-  everyPod,
-  type FleetPlan,
-  type FleetProgress,
-  type Leave,
-  type NamedPods,
-  type Permit,
-  type Verdict,
-} from '../../plan/fleet/permit.ts';
+import type { ChoiceVerdict, FleetPlan, FleetProgress, Leave, NamedPods, Permit } from '../../plan/fleet/permit.ts';
 import { type Held, heldFor } from './held.ts';
 import { type BatchRequest, giveUp, type HeldBatch, heldBatch, restsForMs, settle } from './held-batch.ts';
 import type { PermitLife } from './kind.ts';
@@ -44,7 +35,7 @@ export interface PermitProgress extends Partial<FleetProgress> {
 
 /** Something that waits, and is told so when that takes long. */
 export interface Waiter {
-  readonly end: (verdict: Extract<Verdict, { readonly kind: 'blocked' }>) => void;
+  readonly end: (verdict: Extract<ChoiceVerdict, { readonly kind: 'blocked' }>) => void;
   /** What it waits for without a break, and since when by both clocks. */
   waiting?: { readonly wait: Wait; readonly sinceMs: number; readonly startedAtMs: number };
 }
@@ -172,7 +163,7 @@ export class RollOutPermits {
       for (const uid of named.keys()) if (!outcomes.has(uid)) pods.set(uid, request.batch.revision);
     }
     const chooses = this.#choice !== undefined && this.#missing().length === 0 && this.#batches.size < mostInFlight;
-    return { ...leave, batch: everyPod, pods, chooses };
+    return { ...leave, pods, chooses };
   }
 
   /** Whether the pod may be disrupted at this moment. */
@@ -236,9 +227,8 @@ export class RollOutPermits {
   #judgeNamed(granted: Permit | undefined, named: NamedPods): void {
     this.#progress = named.progress;
     // What was handed in after the pass had begun is not judged by it.
-    const judged = granted?.pods;
-    if (judged === undefined) return;
-    const gone = [...this.#batches.values()].flatMap((held) => this.#judgePods(held, judged, named));
+    if (granted === undefined) return;
+    const gone = [...this.#batches.values()].flatMap((held) => this.#judgePods(held, granted.pods, named));
     // A pod that is recreated is through once another one is available in its place: those that went first come first.
     const through = gone
       .toSorted((one, other) => one.sinceMs - other.sinceMs)
@@ -318,7 +308,6 @@ export class RollOutPermits {
       case 'waiting':
         return 'waits';
       case 'working':
-      case 'batchDone':
         if (!hasFailed && this.#missing().length === 0) delete choice.waiting;
         return undefined;
     }

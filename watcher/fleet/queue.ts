@@ -19,14 +19,13 @@ import type { Term } from '../../kube/leader.ts';
 import { mayBeMade } from '../../kube/moved-on.ts';
 import type { Wait } from '../../plan/decision.ts';
 import type { BatchVerdict } from '../../plan/fleet/batch.ts';
-import type { ChoiceVerdict, FleetPlan, Permit, Standing, Verdict } from '../../plan/fleet/permit.ts';
+import type { ChoiceVerdict, FleetPlan, Permit } from '../../plan/fleet/permit.ts';
 import { shortened, waitWithin } from '../../plan/text-size.ts';
 import type { Logger } from '../../process/log.ts';
 import { type FailedStep, FailedSteps, type StepResults } from './failed-steps.ts';
-import { type Held, heldFor } from './held.ts';
 import type { BatchRequest } from './held-batch.ts';
 import type { FleetKind, PermitLife, Seen, Together } from './kind.ts';
-import { type ChoiceRequest, type PermitProgress, RollOutPermits, type Waiter, type WhenTold } from './permits.ts';
+import { type ChoiceRequest, type PermitProgress, RollOutPermits } from './permits.ts';
 
 /** Why a pass is made. `edited`: something has changed that may let go through what has failed, so it is tried at once. */
 export type PassReason = 'changed' | 'due' | 'edited' | 'fullPass' | 'ownWrites' | 'permit';
@@ -38,7 +37,7 @@ export interface FleetQueueOptions<World, Step, Plan extends FleetPlan<Step> = F
   readonly log: Logger;
   /** Told of each pass that has ended. */
   readonly onPass?: (outcome: 'done' | 'failed') => void;
-  /** A permit that has waited for one thing so long gets the verdict `blocked`. */
+  /** A question that has waited for one thing so long is answered with `blocked`. */
   readonly blockedAfterMs: number;
   /**
    * After how long a wait that was reported is parked, and a batch of which nothing changes is given back. Absent: ten
@@ -61,10 +60,7 @@ export interface FleetQueueOptions<World, Step, Plan extends FleetPlan<Step> = F
   readonly nowMs: () => number;
 }
 
-/**
- * How long a roll-out waits for the same thing, and a batch for its pods, in a pending activity, which costs Temporal
- * heartbeats. A roll-out of release 0.1.0 is told again after so long.
- */
+/** How long a roll-out waits for the same thing, and a batch for its pods, in a pending activity, which costs heartbeats. */
 const longWaitMs = 600_000;
 
 /** When a roll-out could not be woken, it is tried again after so long. */
@@ -78,15 +74,6 @@ const sharedPlanning = { rest: 2, burstMs: 250 } as const;
 /** A verdict travels through a history: the most that a wait takes in it, and the text of a failure. */
 const verdictBytes = 3_600;
 const longestWhyBytes = 900;
-
-/** A permit that was handed in and has no verdict yet. */
-interface HeldPermit extends Held<Verdict>, Waiter {
-  readonly end: (verdict: Verdict) => void;
-  readonly permit: Permit;
-}
-
-/** What a wait is judged by. */
-type Asked = Pick<ChoiceRequest, 'paused' | 'told' | 'parked'>;
 
 /** Steps that go together. */
 interface Run<Step> {
@@ -105,8 +92,6 @@ interface Outcome<Step> extends StepResults<Step> {
 export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<Step>> {
   readonly #options: FleetQueueOptions<World, Step, Plan>;
   readonly #keys: KeyedQueue;
-  /** Of roll-outs that name no pods: those of release 0.1.0. */
-  readonly #permits = new Map<string, HeldPermit>();
   readonly #rollOuts = new Map<string, RollOutPermits>();
   readonly #reasons = new Map<string, Set<PassReason>>();
   /** Objects that rest: until when, and what ends it if there is something to look at. */
@@ -181,33 +166,6 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   }
 
   /**
-   * Hands in a permit and waits for what it comes to. It replaces one that is there: of two attempts of an activity only
-   * the later one counts. Rejects when its life or the term ends; then nothing new is disrupted on its behalf.
-   */
-  hand(uid: string, permit: Permit, life: PermitLife): Promise<Verdict> {
-    if (this.#stop.signal.aborted) return Promise.reject(this.#stop.signal.reason);
-    if (!life.isAlive()) return Promise.reject(life.ended.reason);
-
-    this.#permits.get(uid)?.fail(new Error('a later attempt has brought another permit'));
-    this.#rollOuts.get(uid)?.fail(new Error('a roll-out of an earlier release has brought a permit'));
-    const verdict = heldFor<Verdict, HeldPermit>(
-      life,
-      (held) => {
-        const kept = { ...held, permit };
-        this.#permits.set(uid, kept);
-        return kept;
-      },
-      (held) => {
-        if (this.#permits.get(uid) === held) this.#permits.delete(uid);
-      },
-    );
-    // an operator or a change of the object has caused it: what has failed is tried again at once
-    if (permit.told === undefined) this.#failed.forgive(uid);
-    this.add(uid, 'permit');
-    return verdict;
-  }
-
-  /**
    * Answers which pods of an object go next; waits while none may go. Rejects when its life or the term ends. `told`: the
    * reason of a wait that has been reported.
    */
@@ -242,7 +200,6 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       this.#rollOuts.get(uid) ??
       new RollOutPermits({ longWaitMs: this.#longWaitMs, wake: async () => await this.#wake(uid) });
     this.#rollOuts.set(uid, rollOut);
-    this.#permits.get(uid)?.fail(new Error('a later attempt has brought another permit'));
     const answer = take(rollOut);
     // an operator or a change of the object has caused it: what has failed is tried again at once
     if (isNews && this.#options.fleet.asideForMs === undefined) this.#failed.forgive(uid);
@@ -280,7 +237,6 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     this.#stop.abort(reason);
     for (const { wake } of this.#rests.values()) clearTimeout(wake);
     this.#rests.clear();
-    for (const held of [...this.#permits.values()]) held.fail(reason);
     for (const rollOut of this.#rollOuts.values()) rollOut.fail(reason);
     this.#rollOuts.clear();
     void this.#keys.stop();
@@ -294,21 +250,19 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     this.#rests.delete(uid);
     if (!this.#mayWrite()) return undefined;
 
-    const held = this.#livingPermit(uid);
     const begunAtMs = performance.now();
     const world = fleet.look(uid);
     if (world === undefined) {
       this.#grown.delete(uid);
       this.#failed.forget(uid);
-      held?.end({ kind: 'superseded' });
       this.#rollOuts.get(uid)?.superseded();
       this.#rollOuts.delete(uid);
       return undefined;
     }
     const plannedAtMs = performance.now();
     const wallMs = nowMs();
-    const rollOut = held ? undefined : this.#rollOuts.get(uid);
-    const permit = held ? held.permit : rollOut?.permit();
+    const rollOut = this.#rollOuts.get(uid);
+    const permit = rollOut?.permit();
     const plan = fleet.plan(world, permit, wallMs);
     fleet.planned?.(world, plan, wallMs);
     this.#rest(uid, begunAtMs, [...reasons].every(mayRest));
@@ -325,7 +279,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     this.#grown.delete(uid);
     const isDue = (step: Step) => this.#failed.isDue(uid, step);
     const upkeep = await this.#act(world, runsOf(plan.upkeep.filter(isDue), together), mayWrite, grown);
-    const disruption = await this.#disrupt(uid, world, plan.disruption.filter(isDue), held);
+    const disruption = await this.#disrupt(uid, world, plan.disruption.filter(isDue));
     if (upkeep.grown > 1) this.#grown.set(uid, upkeep.grown);
     const failures = [...upkeep.failures, ...disruption.failures];
     const hadFailed = this.#failed.has(uid);
@@ -351,33 +305,17 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     if (failure !== undefined) this.#tellFailure(uid, failure.error, Math.min(...[...failed, ...others].map(inMs)));
     else onPass?.('done');
     const [first] = failed;
-    if (first !== undefined) {
-      const retryInMs = Math.min(...failed.map(inMs));
-      // Report persistent failures to the permit holder.
-      const judged = this.#livingPermit(uid);
-      const wait = waitAfter((failures.find((one) => !isAside(one)) ?? first).error);
-      const verdictInMs = judged && this.#judgeWait(judged, judged.permit, wait);
-      const choiceInMs = rollOut && this.#judgeRollOut(uid, rollOut, permit, plan, wait);
-      return soonest([dueInMs, retryInMs, verdictInMs, choiceInMs]);
-    }
-    // A milestone is passed though the next pods have begun; all else is seen when there is nothing left to begin.
-    const isMilestone = plan.standing.kind === 'batchDone' && held?.permit.milestone !== undefined;
-    const canJudge = plan.disruption.length === 0 || isMilestone;
-    const verdictInMs = held && canJudge ? this.#judge(held, plan.standing) : undefined;
-    const choiceInMs = rollOut && this.#judgeRollOut(uid, rollOut, permit, plan);
-    return soonest([dueInMs, verdictInMs, choiceInMs]);
+    const retryInMs = first && Math.min(...failed.map(inMs));
+    // Report persistent failures to the roll-out.
+    const wait = first && waitAfter((failures.find((one) => !isAside(one)) ?? first).error);
+    const choiceInMs = rollOut && this.#judgeRollOut(uid, rollOut, permit, plan, wait);
+    return soonest([dueInMs, retryInMs, choiceInMs]);
   }
 
-  /** Does what the permit is for, as long as it lives. */
-  async #disrupt(
-    uid: string,
-    world: World,
-    steps: readonly Step[],
-    held: HeldPermit | undefined,
-  ): Promise<Outcome<Step>> {
+  /** Does what the permits of the roll-out are for, as long as they live. */
+  async #disrupt(uid: string, world: World, steps: readonly Step[]): Promise<Outcome<Step>> {
     const { fleet, nowMs } = this.#options;
     const runs = runsOf(steps, fleet.together ?? (() => 'freely' as const));
-    if (held !== undefined) return await this.#act(world, runs, () => this.#mayDisrupt(uid, held));
     const rollOut = this.#rollOuts.get(uid);
     const outcome = await this.#act(world, runs, (step) => {
       const may = this.#mayWrite() && rollOut?.mayDisrupt(fleet.podOf(step)) === true;
@@ -394,7 +332,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     rollOut: RollOutPermits,
     granted: Permit | undefined,
     plan: FleetPlan<Step>,
-    failure?: Wait,
+    failure: Wait | undefined,
   ): number | undefined {
     const failing = plan.disruption.filter((step) => this.#failed.hasFailed(uid, step));
     const pods = new Set(failing.flatMap((step) => this.#options.fleet.podOf(step) ?? []));
@@ -409,8 +347,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     if (typeof judged === 'number') return judged;
     const standing = judged === 'waits' && plan.standing.kind === 'waiting' ? plan.standing.wait : undefined;
     const wait = failure ?? rollOut.ownWait() ?? standing;
-    const { choice, whenTold } = rollOut;
-    return choice && wait && this.#judgeWait(choice, choice.request, wait, whenTold);
+    return wait && this.#judgeWait(rollOut, wait);
   }
 
   /** What goes wrong here must not stand in for what has failed. */
@@ -486,41 +423,25 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     return { changes, done, failures, grown };
   }
 
-  /** Ends the permit if its time has come; else says when to judge again, if that is not by an event. */
-  #judge(held: HeldPermit, standing: Standing): number | undefined {
-    switch (standing.kind) {
-      case 'batchDone':
-      case 'allDone':
-      case 'superseded':
-        held.end(standing);
-        return undefined;
-      case 'working':
-        delete held.waiting;
-        return undefined;
-      case 'waiting':
-        return this.#judgeWait(held, held.permit, standing.wait);
-      case 'pods':
-        throw new Error('a permit that does not choose was told which pods go next');
-    }
-  }
-
-  /** `whenTold` absent: a wait that was reported is reported again after long. */
-  #judgeWait(held: Waiter, asked: Asked, wait: Wait, whenTold?: WhenTold): number | undefined {
-    const goesOn = held.waiting?.wait.reason === wait.reason ? held.waiting : undefined;
+  /** Answers the question with this wait if that has lasted; else says when to judge again, if that is not by an event. */
+  #judgeWait({ choice, whenTold }: RollOutPermits, wait: Wait): number | undefined {
+    if (choice === undefined) return undefined;
+    const { request: asked, waiting } = choice;
+    const goesOn = waiting?.wait.reason === wait.reason ? waiting : undefined;
     const { sinceMs, startedAtMs } = goesOn ?? { sinceMs: this.#options.nowMs(), startedAtMs: performance.now() };
-    held.waiting = { wait, sinceMs, startedAtMs };
+    choice.waiting = { wait, sinceMs, startedAtMs };
     const isKnown = wait.reason === asked.told;
     if (isKnown && whenTold === 'waits') return undefined;
     const leftMs = startedAtMs + this.#patienceMs(asked, isKnown) - performance.now();
     if (leftMs > 0) return leftMs;
     const waitingFor = waitWithin({ ...wait, since: new Date(sinceMs).toISOString() }, verdictBytes);
     const parks = whenTold === 'parks' && (isKnown || asked.parked === true);
-    held.end({ kind: 'blocked', waitingFor, ...(parks && { parked: true }) });
+    choice.end({ kind: 'blocked', waitingFor, ...(parks && { parked: true }) });
     return undefined;
   }
 
   /** A pause is reported at once; a wait that has been reported does not change by waiting. */
-  #patienceMs({ paused, parked }: Asked, isKnown: boolean): number {
+  #patienceMs({ paused, parked }: ChoiceRequest, isKnown: boolean): number {
     if (isKnown && !parked) return this.#longWaitMs;
     return paused && !isKnown ? 0 : this.#options.blockedAfterMs;
   }
@@ -529,11 +450,9 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   #passFailed(uid: string, error: unknown, retryInMs: number): void {
     if (this.#stop.signal.aborted) return;
     this.#tellFailure(uid, error, retryInMs);
-    const held = this.#livingPermit(uid);
-    if (held) this.#judgeWait(held, held.permit, waitAfter(error));
     const rollOut = this.#rollOuts.get(uid);
     rollOut?.giveBack();
-    if (rollOut?.choice) this.#judgeWait(rollOut.choice, rollOut.choice.request, waitAfter(error), rollOut.whenTold);
+    if (rollOut) this.#judgeWait(rollOut, waitAfter(error));
   }
 
   #tellFailure(uid: string, error: unknown, retryInMs: number): void {
@@ -542,19 +461,8 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     log.warn({ kind: fleet.kind, uid, err: error, retryInMs: Math.round(retryInMs) }, 'Reconcile failed');
   }
 
-  #livingPermit(uid: string): HeldPermit | undefined {
-    const held = this.#permits.get(uid);
-    if (held === undefined || held.life.isAlive()) return held;
-    held.fail(held.life.ended.reason);
-    return undefined;
-  }
-
   #mayWrite(): boolean {
     return !this.#stop.signal.aborted && this.#options.term.isLeading();
-  }
-
-  #mayDisrupt(uid: string, held: HeldPermit | undefined): boolean {
-    return held !== undefined && this.#livingPermit(uid) === held && this.#mayWrite();
   }
 }
 

@@ -1,14 +1,18 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { CancelledFailure } from '@temporalio/common';
-import { advanceActivity } from '../../activities/fleet/advance.ts';
+import { carryOutBatchActivity } from '../../activities/fleet/batches.ts';
 import type { PermitHolder } from '../../activities/fleet/permit-holder.ts';
 import type { Confirmation } from '../../activities/fleet/permit-life.ts';
-import type { Verdict } from '../../plan/fleet/permit.ts';
+import { type BatchVerdict, batchOf } from '../../plan/fleet/batch.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 
 const target = { namespace: 'shop', name: 'web', uid: 'fleet-1' };
-const permit = { revision: 'new', paused: false, skip: [], batch: 3 };
-const done: Verdict = { kind: 'batchDone', summary: '3 of 5', arrived: 3 };
+const request = {
+  number: 3,
+  revision: 'new',
+  batch: batchOf('new', [{ namespace: 'shop', name: 'web-1', uid: 'pod-1', how: 'recreate' }]),
+};
+const done: BatchVerdict = { summary: '3 of 5', pods: [{ pod: 'web-1', how: 'recreate' }] };
 
 beforeEach(() => {
   jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] });
@@ -22,25 +26,24 @@ afterEach(() => {
 function attempt() {
   const sdk = new AbortController();
   let answer: () => Promise<Confirmation> = async () => 'counts';
-  const heartbeats = jest.fn(() => answer());
-  const verdict = Promise.withResolvers<Verdict>();
+  const heartbeats = jest.fn((_deadlineMs: number, _details?: unknown) => answer());
+  const verdict = Promise.withResolvers<BatchVerdict>();
   const handed: PermitLife[] = [];
   const holder: PermitHolder = {
-    hand(uid, given, life) {
-      expect([uid, given]).toEqual([target.uid, permit]);
+    carryOut(uid, given, life) {
+      expect([uid, given]).toEqual([target.uid, request]);
       handed.push(life);
       life.ended.addEventListener('abort', () => verdict.reject(life.ended.reason));
       return verdict.promise;
     },
     choose: () => Promise.reject(new Error('nobody asks for that')),
-    carryOut: () => Promise.reject(new Error('nobody asks for that')),
-    progressOf: () => ({}),
+    progressOf: (_, batch) => ({ now: [`batch ${batch}`] }),
   };
   const run = (queue: () => PermitHolder | undefined = () => holder) =>
-    advanceActivity({
+    carryOutBatchActivity({
       queueOf: queue,
       attempt: () => ({ heartbeatTimeoutMs: 8_000, cancelled: sdk.signal, confirm: heartbeats }),
-    })({ kind: 'CloneSet', target, permit });
+    })({ kind: 'CloneSet', target, ...request });
   return {
     run,
     handed,
@@ -56,14 +59,15 @@ function attempt() {
 const pass = (ms = 0) => jest.advanceTimersByTimeAsync(ms);
 const noAnswer = () => Promise.reject(new Error('14 UNAVAILABLE'));
 
-describe('advanceActivity', () => {
-  it('waits for the verdict, and heartbeats until it comes', async () => {
+describe('carryOutBatchActivity', () => {
+  it('waits for the verdict, and heartbeats until it comes, with what people see of the batch', async () => {
     const { run, heartbeats, decide, handed } = attempt();
     const result = run();
     await pass(60_000);
     // four in the first timeout of 10 s, two in each later one
     expect(heartbeats.mock.calls.length).toBeGreaterThan(12);
     expect(heartbeats.mock.calls.length).toBeLessThan(20);
+    expect(heartbeats.mock.lastCall?.[1]).toEqual({ now: ['batch 3'] });
     expect(handed[0]?.isAlive()).toBe(true);
     decide(done);
     await expect(result).resolves.toEqual(done);
@@ -76,7 +80,7 @@ describe('advanceActivity', () => {
     answerWith(async () => 'gone');
     await expect(run()).rejects.toMatchObject({
       type: 'Unreachable',
-      message: 'Cannot advance CloneSet "shop/web": Temporal has started another attempt of the activity',
+      message: 'Cannot carry out batch 3 of CloneSet "shop/web": Temporal has started another attempt of the activity',
     });
     answerWith(noAnswer);
     await expect(run()).rejects.toMatchObject({ type: 'Unreachable', nonRetryable: false });
@@ -87,7 +91,7 @@ describe('advanceActivity', () => {
     const { run } = attempt();
     await expect(run(() => undefined)).rejects.toMatchObject({
       type: 'Unreachable',
-      message: 'Cannot advance CloneSet "shop/web": this watcher is not the leader',
+      message: 'Cannot carry out batch 3 of CloneSet "shop/web": this watcher is not the leader',
     });
   });
 
