@@ -18,7 +18,7 @@ import type { Starter } from './starter.ts';
 export interface ControllerContext {
   /** Each write first checks that this process leads; otherwise it throws NotLeading. */
   readonly kube: KubeWriter;
-  readonly starter: Pick<Starter, 'want' | 'forget' | 'dismiss' | 'tell' | 'command' | 'isSent' | 'trouble' | 'runOf'>;
+  readonly starter: Pick<Starter, 'want' | 'forget' | 'dismiss' | 'tell' | 'command' | 'isSent' | 'trouble'>;
   readonly config: Pick<Config, 'namespace' | 'podNamespace' | 'featureGates' | 'images' | 'temporal'>;
   readonly log: Logger;
   readonly metrics: Metrics;

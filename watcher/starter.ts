@@ -38,13 +38,6 @@ export interface RunToEnd {
   readonly reason: string;
 }
 
-/** What Temporal says of a run. */
-export interface RunFacts {
-  /** The events of its history. */
-  readonly events: number;
-  readonly phase?: string;
-}
-
 /** The maximum number of concurrent starts. */
 const concurrency = 16;
 
@@ -131,19 +124,6 @@ export class Starter {
     const sent = this.#sent.get(workflowId);
     this.forget(workflowId);
     if (sent !== undefined && sent !== inputs) void this.tell(workflowId, change);
-  }
-
-  /** The latest run of an operation, if it has not ended. Rejects when Temporal does not answer. */
-  async runOf(workflowId: string): Promise<RunFacts | undefined> {
-    try {
-      const run = await this.#options.client.workflow.getHandle(workflowId).describe();
-      if (run.status.name !== 'RUNNING') return undefined;
-      const phase = run.searchAttributes[searchAttributes.phase]?.[0];
-      return { events: run.historyLength, ...(phase !== undefined && { phase: String(phase) }) };
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
   }
 
   /** Signals a running operation to look again. Nothing is started. Answers whether Temporal has answered. */

@@ -135,5 +135,4 @@ const noStarter: ControllerContext['starter'] = {
   command: () => Promise.resolve(),
   isSent: () => false,
   trouble: () => undefined,
-  runOf: () => Promise.resolve(undefined),
 };

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
 import { heldBackBy, type NodeStanding, nodesToTell } from '../../plan/images/image-pull-job.ts';
 import { mostInWave, type NextNodes, pullEndOf, type WaveOutcome } from '../../plan/images/pull-waves.ts';
@@ -11,6 +11,7 @@ const uid = 'job-1';
 const played: PlayedPulls[] = [];
 
 afterEach(() => {
+  jest.useRealTimers();
   for (const pulls of played.splice(0)) pulls.stop();
 });
 
@@ -24,6 +25,8 @@ class Play {
   /** The most nodes that pulled at once. */
   most = 0;
   passes = 0;
+  /** When the last reconcile wants another one. */
+  againInMs: number | undefined;
   holder: WaveHolder;
   wakes = '';
   #isWoken = false;
@@ -98,7 +101,7 @@ class Play {
       mayTell: true,
       heldBackBy: heldBackBy(this.job, nodes, { nowMs: bornMs }),
     };
-    waves.judge(judgement);
+    this.againInMs = waves.judge(judgement).againInMs;
     const first = this.#isToldAtStart ? waves.firstWave(judgement) : undefined;
     this.#pulls?.want({ argument: { job: { name: 'warm', uid }, first }, inputs: String(waves.wakes) });
   }
@@ -148,6 +151,29 @@ describe('the waves of a job', () => {
     play.end('n000');
     play.pass();
     expect(play.told).toHaveLength(2);
+  });
+
+  it('of an operation that asks for nothing wake it every ten minutes, and tell no further node', () => {
+    jest.useFakeTimers();
+    const play = new Play(pullJob({ parallelism: 2 }), names(3), { hasOperation: false });
+    const waves = play.holder.of(uid);
+    play.pass();
+    expect([play.againInMs, waves.wakes]).toEqual([600_000, 0]);
+    jest.advanceTimersByTime(599_000);
+    play.pass();
+    expect([play.againInMs, waves.wakes]).toEqual([1_000, 0]);
+    jest.advanceTimersByTime(1_000);
+    play.pass();
+    expect([play.againInMs, waves.wakes]).toEqual([600_000, 1]);
+    for (const node of play.active()) play.states.set(node, 'succeeded');
+    play.pass();
+    expect(play.told).toHaveLength(2);
+
+    // one that is begun again by a worker of this release asks
+    void play.holder.ask(uid, { wave: 1, after: [] }, newLife());
+    jest.advanceTimersByTime(3_600_000);
+    play.pass();
+    expect(waves.wakes).toBe(1);
   });
 
   it('IPJ-10: the first is told to the operation when it starts, the same until it is handed in', async () => {

@@ -1,12 +1,8 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { pullOnNodesType } from '../../api/image-pull-job/operation.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { findTag, type NodeImage, nodeImages } from '../../api/node-image/types.ts';
-import type { NodeStanding } from '../../plan/images/image-pull-job.ts';
 import { imagePullJobRunner } from '../../watcher/kinds/image-pull-job/controller.ts';
-import { EarlierRuns } from '../../watcher/kinds/image-pull-job/earlier-runs.ts';
-import type { RunFacts } from '../../watcher/starter.ts';
 import { type RunningController, runController } from '../support/controller-context.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { newLife, type PlayedPulls, playPulls } from '../support/played-pulls.ts';
@@ -155,39 +151,5 @@ describe('a pull job with its operation', () => {
       kind: 'finished',
       end: { failed: false, reason: 'ImagePulled' },
     });
-  });
-});
-
-describe('a run of release 0.1.0', () => {
-  const nodes: readonly NodeStanding[] = [{ node: 'a', state: 'unasked', lacksSecret: false }];
-  const judged = async (
-    run: RunFacts | undefined,
-    more: { readonly isAttended?: boolean; readonly isSent?: boolean } = {},
-  ) => {
-    const { isAttended = false, isSent = true } = more;
-    let wakes = 0;
-    const starter = { runOf: async () => run, isSent: () => isSent, trouble: () => undefined };
-    const runs = new EarlierRuns(starter, () => void wakes++, { patienceMs: 10, againMs: 1_000 });
-    const first = runs.judge(pullJob(), { nodes, isAttended });
-    await pause(20);
-    runs.judge(pullJob(), { nodes, isAttended });
-    await pause(1);
-    return { first, later: runs.judge(pullJob(), { nodes, isAttended }), wakes };
-  };
-
-  it('never asks, so that the watcher tells its nodes after a while', async () => {
-    const { first, later, wakes } = await judged({ events: 9 });
-    expect(first).toEqual({ isGranted: false, againInMs: expect.any(Number) });
-    expect([later.isGranted, wakes]).toEqual([true, 1]);
-  });
-
-  it.each([
-    ['of this release', { events: 9, phase: 'Pulling' }, {}],
-    ['that no worker has taken up', { events: 3 }, {}],
-    ['that has ended', undefined, {}],
-    ['that has asked', { events: 9 }, { isAttended: true }],
-    ['that Temporal may not know', { events: 9 }, { isSent: false }],
-  ] as const)('is not one %s', async (_, run, more) => {
-    expect((await judged(run, more)).later.isGranted).toBe(false);
   });
 });

@@ -26,7 +26,6 @@ import {
   pullSecretTimes,
   secretKeysOf,
 } from '../node-image/pull-secrets.ts';
-import { EarlierRuns } from './earlier-runs.ts';
 import { passOverPullJob } from './pass.ts';
 import type { PullJobPassDependencies } from './pull-job-pass-dependencies.ts';
 import { WaveHolder } from './wave-holder.ts';
@@ -79,7 +78,6 @@ export function imagePullJobRunner(
     ...{ jobs, nodeImages: images, nodes, pods, pullSecrets },
     edits: new NodeImageEdits(kube, images),
     waves: () => waves,
-    earlierRuns: new EarlierRuns(context.starter, wake),
     refusals: new RecentlySeen(refusedForMs),
     secretsAgainMs: secretTimes.compareMs,
     toldUnusable: new Set(),

@@ -80,8 +80,7 @@ async function carryOn(job: ImagePullJob, world: PullJobPassDependencies): Promi
   const before = standingsNow(job, secrets, world);
   const waves = world.waves().of(job.metadata.uid);
   waves.see(before);
-  const earlier = world.earlierRuns.judge(job, { nodes: before, isAttended: waves.isAttended });
-  const mayTell = earlier.isGranted ? () => true : waves.permission(before);
+  const mayTell = waves.permission(before);
   const retry = nodesToRetry(job, before);
   const mayAdd = secrets.mayTell && tooLarge === undefined;
   const tell = mayAdd ? nodesToTell(job, before, mayTell) : [];
@@ -90,14 +89,13 @@ async function carryOn(job: ImagePullJob, world: PullJobPassDependencies): Promi
   const after = tell.length + retry.length > 0 ? standingsNow(job, secrets, world) : before;
   const judgement = judgementOf(job, { nodes: after, secrets, tooLarge, mayTell: mayAdd }, world);
   const judged = waves.judge(judgement);
-  const first = earlier.isGranted ? undefined : waves.firstWave(judgement);
+  const first = waves.firstWave(judgement);
   const { status, againInMs } = statusNow(job, { nodes: after, retried: retry.length, secrets, tooLarge }, world);
   await writeStatus(job, status, world);
   if (status.completionTime === undefined) world.starter.want(operationOf(job, waves.wakes, first));
   return earliest(
     againInMs === undefined ? undefined : { againInMs },
     judged,
-    earlier,
     areSecretsComplete(secrets) ? undefined : { againInMs: world.secretsAgainMs },
   );
 }
@@ -170,9 +168,8 @@ async function writeStatus(
 }
 
 /** Lets the operation of the job end: it looks, and finds nothing to do, unless it knows already. */
-function end(uid: string, isTold: boolean, { starter, earlierRuns }: PullJobPassDependencies): void {
+function end(uid: string, isTold: boolean, { starter }: PullJobPassDependencies): void {
   const workflowId = pullOnNodesId(uid);
-  earlierRuns.forget(uid);
   if (starter.isSent(workflowId) && !isTold) void starter.tell(workflowId, null);
   starter.forget(workflowId);
 }

@@ -10,7 +10,6 @@ import type { CommandEvents } from '../../operator-commands.ts';
 import type { Starter } from '../../starter.ts';
 import type { NodeImageEdits } from '../node-image/edits.ts';
 import type { PullSecretCopies } from '../node-image/pull-secrets.ts';
-import type { EarlierRuns } from './earlier-runs.ts';
 import type { WaveHolder } from './wave-holder.ts';
 
 export interface PullJobPassDependencies {
@@ -30,7 +29,6 @@ export interface PullJobPassDependencies {
   readonly pullSecrets: Pick<PullSecretCopies, 'sync' | 'release'>;
   /** What the operations of jobs have handed in, in the present term. */
   readonly waves: () => WaveHolder;
-  readonly earlierRuns: Pick<EarlierRuns, 'judge' | 'forget'>;
   /** How often Secrets are read again that are missing or could not be copied. */
   readonly secretsAgainMs: number;
   /** By job and node: its NodeImage accepts no further image, so the job continues with other nodes meanwhile. */

@@ -68,6 +68,9 @@ interface WaveProgress {
 /** After so long a wait is reported; a pause is at once. */
 const blockedAfterMs = 5_000;
 
+/** An operation that has neither asked nor handed in anything for so long is woken: a worker of another release may have begun it. */
+const unheardMs = 600_000;
+
 /** The wait for waves that are in flight in Temporal and not handed in here. */
 const missingReason = 'WaveNotRunning';
 
@@ -94,13 +97,11 @@ export class JobWaves {
   #after: readonly number[] = [];
   #nodes: readonly NodeStanding[] = [];
   #progress = new Map<number | undefined, WaveProgress>();
-  #isAttended = false;
-  #wakes = 0;
-
   /** Whether the operation has asked or handed in anything in this term. */
-  get isAttended(): boolean {
-    return this.#isAttended;
-  }
+  #isAttended = false;
+  /** When an operation that has not was last woken; at first, when the term or the job began. */
+  #wokenAtMs = performance.now();
+  #wakes = 0;
 
   /** How often the operation was woken in this term. */
   get wakes(): number {
@@ -225,7 +226,8 @@ export class JobWaves {
   judge(judgement: WaveJudgement): { readonly againInMs?: number } {
     this.see(judgement.nodes);
     this.#endWaves(judgement.nodes);
-    return this.#question ? this.#judgeQuestion(this.#question, judgement) : this.#judgeSilence(judgement);
+    if (this.#question) return this.#judgeQuestion(this.#question, judgement);
+    return this.#isAttended ? this.#judgeSilence(judgement) : this.#judgeUnattended();
   }
 
   /** Ends all waves of a job that has ended. Whether the operation was told that it has. */
@@ -330,6 +332,14 @@ export class JobWaves {
       this.#wakes += 1;
     }
     return {};
+  }
+
+  #judgeUnattended(): { readonly againInMs: number } {
+    const leftMs = this.#wokenAtMs + unheardMs - performance.now();
+    if (leftMs > 0) return { againInMs: leftMs };
+    this.#wokenAtMs = performance.now();
+    this.#wakes += 1;
+    return { againInMs: unheardMs };
   }
 
   /** Why nothing is named now; undefined while nodes that pull make room for others. */
