@@ -1,0 +1,148 @@
+/**
+ * When an operation with many targets is to be woken by the signal `changed`.
+ *
+ * The leading watcher judges by what is true now, never by what was different before: it owes the signal from the earliest
+ * moment at which one of four rules says so. An answer to the operation, also one that comes with the result of a batch or a
+ * command, pays all that is owed at that moment. Nothing else does, a signal that was sent least of all: it may be lost.
+ *
+ * Of the time these functions only need the moments that they are given: a caller that has nothing to send needs one timer.
+ */
+
+/** What the leading watcher knows of one object. */
+export interface Known {
+  readonly term: number;
+  /** Something is left to do for which a run may be started. */
+  readonly isWanted: boolean;
+  /** A run is open, as far as known. */
+  readonly isRunning: boolean;
+  /** Nothing is left for a run: all is done, the operation is aborted, or the object is gone. */
+  readonly isNothingLeft: boolean;
+  /** Items that may go now, those of live permits left out. */
+  readonly mayGo: readonly string[];
+  /** Until when items are collected that become free together. */
+  readonly collectsUntilMs: number;
+  /** The operation can hand in another batch. */
+  readonly hasRoomForBatch: boolean;
+  /** A batch ends in this pass, so its result brings an answer. */
+  readonly endsBatch: boolean;
+  /** Why nothing may go; `isOwn`: batches in flight explain it. Absent: it does not wait. */
+  readonly wait?: { readonly reason: string; readonly sinceMs: number; readonly isOwn: boolean };
+}
+
+/** What the answers of this leader have paid. */
+export interface Paid {
+  /** The term of the last answer. Absent: there was none. */
+  readonly term?: number;
+  /** When items that might go were answered last and have not been handed in since. */
+  readonly answeredAtMs: ReadonlyMap<string, number>;
+  /** When it was answered that nothing is left. */
+  readonly endAtMs?: number;
+  /** When each reason of a wait was answered last, since an item went. */
+  readonly toldAtMs: ReadonlyMap<string, number>;
+  /** How many answers in a row have repeated an earlier one that came to nothing. */
+  readonly fruitless: number;
+}
+
+export const nothingPaid: Paid = { answeredAtMs: new Map(), toldAtMs: new Map(), fruitless: 0 };
+
+/** The signals of this leader to one object. */
+export interface Sent {
+  /** Absent: none was sent. */
+  readonly lastMs?: number;
+  /** How many were sent since the operation last asked or handed in anything. */
+  readonly unfollowed: number;
+  /** Temporal has answered again after it had not. */
+  readonly isBack: boolean;
+}
+
+export const nothingSent: Sent = { unfollowed: 0, isBack: false };
+
+const answerMs = 10_000;
+const longestMs = 600_000;
+const forgottenMs = 2 * longestMs;
+const waitMs = 5_000;
+const toldAgain = { afterMs: 24 * 3_600_000, lastingMs: 600_000 } as const;
+const spacingMs = 500;
+
+/** From when on `changed` is owed if nothing else happens; undefined: time alone does not change that it is not. */
+export function owedFromMs(known: Known, paid: Paid): number | undefined {
+  const dues = rules.map((rule) => rule(known, paid)).filter((ms) => ms !== undefined);
+  return dues.length === 0 ? undefined : Math.min(...dues);
+}
+
+type Owes = (known: Known, paid: Paid) => number | undefined;
+
+const rules: readonly Owes[] = [itemsMayGo, waitLasts, nothingIsLeft, termIsNew];
+
+/** Without room for another batch, the result of the next that ends brings the answer. */
+function itemsMayGo({ mayGo, collectsUntilMs, hasRoomForBatch, endsBatch }: Known, paid: Paid): number | undefined {
+  if (mayGo.length === 0 || !hasRoomForBatch || endsBatch) return undefined;
+  let fromMs = Number.POSITIVE_INFINITY;
+  for (const uid of mayGo) {
+    const answeredAtMs = paid.answeredAtMs.get(uid);
+    if (answeredAtMs === undefined) return collectsUntilMs;
+    fromMs = Math.min(fromMs, answeredAtMs + lastsMs(paid));
+  }
+  return Math.max(fromMs, collectsUntilMs);
+}
+
+function waitLasts({ wait, isNothingLeft }: Known, { toldAtMs }: Paid): number | undefined {
+  if (wait === undefined || wait.isOwn || isNothingLeft) return undefined;
+  const told = toldAtMs.get(wait.reason);
+  if (told === undefined) return wait.sinceMs + waitMs;
+  return Math.max(told + toldAgain.afterMs, wait.sinceMs + toldAgain.lastingMs);
+}
+
+function nothingIsLeft({ isRunning, isNothingLeft }: Known, paid: Paid): number | undefined {
+  if (!isRunning || !isNothingLeft) return undefined;
+  return paid.endAtMs === undefined ? Number.NEGATIVE_INFINITY : paid.endAtMs + lastsMs(paid);
+}
+
+function termIsNew({ term, isWanted, isRunning }: Known, paid: Paid): number | undefined {
+  return (isWanted || isRunning) && paid.term !== term ? Number.NEGATIVE_INFINITY : undefined;
+}
+
+/** How long an answer is enough: an operation that does nothing about it for a good reason is not woken for ever. */
+function lastsMs({ fruitless }: Paid): number {
+  return doubled(answerMs, fruitless);
+}
+
+/** The operation was answered: all is paid that is owed now. */
+export function answered(paid: Paid, known: Known, nowMs: number): Paid {
+  const { mayGo, isNothingLeft, wait, term } = known;
+  const isOver = (ms: number | undefined) => ms !== undefined && ms + lastsMs(paid) <= nowMs;
+  const isRepeated = mayGo.some((uid) => isOver(paid.answeredAtMs.get(uid))) || (isNothingLeft && isOver(paid.endAtMs));
+  return {
+    term,
+    answeredAtMs: new Map([
+      ...[...paid.answeredAtMs].filter(([, ms]) => nowMs - ms < forgottenMs),
+      ...mayGo.map((uid) => [uid, nowMs] as const),
+    ]),
+    ...(isNothingLeft && { endAtMs: nowMs }),
+    toldAtMs: wait && !wait.isOwn ? new Map(paid.toldAtMs).set(wait.reason, nowMs) : paid.toldAtMs,
+    fruitless: isRepeated ? paid.fruitless + 1 : paid.fruitless,
+  };
+}
+
+/** A batch of these items was handed in. */
+export function handedIn(paid: Paid, uids: readonly string[]): Paid {
+  const answeredAtMs = new Map(paid.answeredAtMs);
+  for (const uid of uids) answeredAtMs.delete(uid);
+  return { ...paid, answeredAtMs, fruitless: 0 };
+}
+
+/** An item has gone: what is waited for from now on is news. A write that is refused lets no item go. */
+export function went(paid: Paid): Paid {
+  return paid.toldAtMs.size === 0 ? paid : { ...paid, toldAtMs: new Map() };
+}
+
+/** When what is owed from then on is to be sent. */
+export function sendAtMs(owedMs: number, { lastMs, unfollowed, isBack }: Sent): number {
+  if (lastMs === undefined) return owedMs;
+  const isFollowed = unfollowed === 0 || isBack;
+  return Math.max(owedMs, lastMs + (isFollowed ? spacingMs : doubled(answerMs, unfollowed - 1)));
+}
+
+function doubled(ms: number, times: number): number {
+  return Math.min(ms * 2 ** times, longestMs);
+}
