@@ -205,7 +205,12 @@ describeAlone('while the webhook is away', () => {
       const env = [{ name: 'IS_INJECTED', value: 'true' }];
       // neither the annotation nor the variable of injected pods is enough
       const other = { 'kruise.io/sidecarset-injected-list': 'other' };
-      for (const written of [{ annotations: list }, { env }, { annotations: other, env }]) {
+      const long = { 'kruise.io/sidecarset-injected-list': 'other,'.repeat(500) };
+      for (const written of [
+        { annotations: list },
+        { env },
+        ...[other, long].map((annotations) => ({ annotations, env })),
+      ]) {
         expect((await refused(newPod(strict, { app: 'web' }, written))).message).toContain('was not injected');
       }
       expect(containersOf(await newPod(strict, { app: 'web' }, { annotations: list, env }))).toEqual(['app']);
