@@ -1,7 +1,8 @@
 import { ApplicationFailure } from '@temporalio/common';
+import { mergePatchTo, objectOr } from '../../api/base/json.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
-import { ordersAnnotation, ordersOf, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import { type OrderedObject, ordersOf, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { toFailure } from '../../kube/failures.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
@@ -33,7 +34,7 @@ export interface PodOfFleet {
 const mostNameBytes = 300;
 
 /**
- * Writes what operators have decided into the annotation of the object, and waits until the watcher that carries it out has
+ * Writes what operators have decided into the status of the object, and waits until the watcher that carries it out has
  * seen it. One roll-out writes one after the other, and only the leading watcher takes anything off besides; but an attempt
  * that was given up may still be under way, and a roll-out may know less than the object after Temporal was restored. So
  * orders of an older version are not written over newer ones.
@@ -62,14 +63,17 @@ export function recordOrdersActivity({
     const orders = checked ? withoutSkips(given, checked.unknown) : given;
     try {
       const outcome = await despiteConflicts(async () => {
-        const live = await kube.get<KubeObject>(resource, { namespace, name });
+        const live = await kube.get<KubeObject & OrderedObject>(resource, { namespace, name });
         const newer = live.metadata.uid === uid ? ordersOf(live) : undefined;
         if (newer && newer.version > orders.version) return { newer };
         const { resourceVersion } = live.metadata;
-        const body = { metadata: { uid, resourceVersion, annotations: ordersAnnotation(orders) } };
-        return await kube.patch<KubeObject>(resource, { namespace, name }, 'merge', body);
+        const rollOut = mergePatchTo(objectOr(live.status?.rollOut), objectOr(orders));
+        const body = { metadata: { uid, resourceVersion }, status: { rollOut } };
+        const options = { subresource: 'status' };
+        return await kube.patch<KubeObject & OrderedObject>(resource, { namespace, name }, 'merge', body, options);
       });
       if ('newer' in outcome) return { newer: outcome.newer };
+      if (outcome.status?.rollOut === undefined) throw unknownField(attempted, kind);
       const { resourceVersion } = outcome.metadata;
       // Written is written: a cache that is far behind only makes the next permit come to nothing once.
       await seen(resource, uid, resourceVersion, AbortSignal.timeout(seenWithinMs)).catch(() => undefined);
@@ -81,6 +85,12 @@ export function recordOrdersActivity({
       throw toFailure(error, attempted);
     }
   };
+}
+
+/** The API server drops what the schema of a status does not contain. */
+function unknownField(attempted: string, kind: string): ApplicationFailure {
+  const why = `the CustomResourceDefinition of ${kind} has no status.rollOut; apply the manifests of this release`;
+  return ApplicationFailure.nonRetryable(`${attempted}: ${why}`, 'Denied');
 }
 
 function checkedAgainst(pods: readonly PodOfFleet[], names: readonly string[]): CheckedSkips {

@@ -26,6 +26,17 @@ export function sameJson(left: unknown, right: unknown): boolean {
   return Object.keys(left).every((key) => sameJson(left[key], right[key])) && Object.keys(right).every(isIn);
 }
 
+/** The merge patch (RFC 7386) that turns one object into the other. It names each field: absent ones are removed by null. */
+export function mergePatchTo(before: JsonObject, after: JsonObject): JsonObject {
+  const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+  return Object.fromEntries(
+    keys.map((key) => {
+      const [from, to] = [before[key], after[key]];
+      return [key, isJsonObject(from) && isJsonObject(to) ? mergePatchTo(from, to) : (to ?? null)];
+    }),
+  );
+}
+
 /**
  * The entry with this key in a map with user-defined keys. Inherited properties do not count: a container may be called
  * `constructor`.

@@ -3,7 +3,17 @@ import { group } from '../core/well-known.ts';
 import { lifecycleSchema } from '../fleet/lifecycle-schema.ts';
 import { anyInt32, gracePeriodSeconds, podUpdatePolicy, priorityStrategy } from '../fleet/update-schema.ts';
 import type { KindDefinition } from '../schema/kind.ts';
-import { int32, int64, intOrPercent, labelSelector, maxInt32, openObject, time, waitingFor } from '../schema/shared.ts';
+import {
+  int32,
+  int64,
+  intOrPercent,
+  labelSelector,
+  maxInt32,
+  openObject,
+  rollOutOrders,
+  time,
+  waitingFor,
+} from '../schema/shared.ts';
 
 // The schema of v1beta1, which is the stored version and the only one used internally, and the differences of v1alpha1.
 // Values are limited only where admission has always rejected others, since stored objects must stay valid; checks that
@@ -248,6 +258,7 @@ export const statusSchema = Type.Object(
       }),
     ),
     waitingFor: Type.Optional(waitingFor()),
+    rollOut: Type.Optional(rollOutOrders()),
   },
   { description: 'The observed state of the CloneSet.' },
 );

@@ -1,9 +1,9 @@
 // The commands of operators about the roll-out of a fleet object that are in effect, in addition to its spec.
 //
-// They are JSON in the annotation windlass.io/roll-out of the object, because they must hold while Temporal is away,
-// after it has lost its database, and when nothing is left to roll out: pods that are recreated after an undo must have
-// the previous revision. The roll-out decides on them and has the leading watcher write them; the leading watcher
-// itself removes those that no longer apply. People give commands instead of editing the annotation.
+// They are in `.status.rollOut` of the object, because they must hold while Temporal is away, after it has lost its
+// database, and when nothing is left to roll out: pods that are recreated after an undo must have the previous revision.
+// There `kubectl replace` and GitOps tools do not reach them. The roll-out decides on them and has the leading watcher write
+// them; the leading watcher itself removes those that no longer apply. People give commands instead of editing the status.
 import { isJsonObject, type Json } from '../base/json.ts';
 import { windlassAnnotation } from '../core/well-known.ts';
 
@@ -28,22 +28,32 @@ export interface RollOutOrders {
   readonly skip?: readonly string[];
 }
 
-/** The orders in the annotation of an object; undefined when there are none, or none that can be parsed. */
-export function ordersOf({ metadata }: { readonly metadata: { readonly annotations?: Annotations } }) {
-  const text = metadata.annotations?.[windlassAnnotation.rollOut];
+/** An object that operators may have given orders for. */
+export interface OrderedObject {
+  readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
+  readonly status?: { readonly rollOut?: RollOutOrders };
+}
+
+/**
+ * The orders for an object; undefined when there are none. Until the leading watcher has moved them, those of release 0.1.0 are
+ * in an annotation, which counts for nothing once there are orders in the status.
+ */
+export function ordersOf({ metadata, status }: OrderedObject): RollOutOrders | undefined {
+  return status?.rollOut ?? ordersIn(metadata.annotations?.[windlassAnnotation.rollOut]);
+}
+
+/** Whether the object has the annotation of release 0.1.0. */
+export function hasOrdersAnnotation({ metadata }: OrderedObject): boolean {
+  return metadata.annotations?.[windlassAnnotation.rollOut] !== undefined;
+}
+
+function ordersIn(text: string | undefined): RollOutOrders | undefined {
   if (text === undefined) return undefined;
   try {
     return readOrders(JSON.parse(text));
   } catch {
     return undefined;
   }
-}
-
-type Annotations = Readonly<Record<string, string>>;
-
-/** The annotation with these orders; `null` removes it. */
-export function ordersAnnotation(orders: RollOutOrders | undefined): Readonly<Record<string, string | null>> {
-  return { [windlassAnnotation.rollOut]: orders && isSaying(orders) ? JSON.stringify(orders) : null };
 }
 
 /** Whether they contain any order. */

@@ -91,6 +91,47 @@ export function conditions(description: string) {
   );
 }
 
+/** The orders of operators, in the shape of `api/fleet/roll-out-orders.ts`. */
+export function rollOutOrders() {
+  const order = {
+    by: Type.String({ maxLength: 256, description: 'Who gave the command. Empty while that is not known.' }),
+    at: Type.String({ maxLength: 64, description: 'When the command was given.' }),
+  };
+  const revision = { minLength: 1, maxLength: 253 };
+  return Type.Object(
+    {
+      version: Type.Integer({ minimum: 0, format: 'int64', description: 'Grows with every change of the orders.' }),
+      revision: Type.String({
+        ...revision,
+        description: 'The revision of the spec when they were given. For another one all but `paused` are void.',
+      }),
+      paused: Type.Optional(
+        Type.Object(order, { description: 'No further pod is disrupted until the command `resume`.' }),
+      ),
+      aborted: Type.Optional(
+        Type.Object(order, { description: 'No further pod is updated to this revision until `resume` or `retry`.' }),
+      ),
+      undo: Type.Optional(
+        Type.Object(
+          { ...order, to: Type.String({ ...revision, description: 'The revision that pods have instead.' }) },
+          { description: 'Pods go back to another revision, and new ones have it.' },
+        ),
+      ),
+      skip: Type.Optional(
+        Type.Array(Type.String({ maxLength: 512 }), {
+          maxItems: 500,
+          'x-kubernetes-list-type': 'atomic',
+          description: 'Names of pods that are left out.',
+        }),
+      ),
+    },
+    {
+      description:
+        'The commands of operators that are in effect. Windlass writes them. Absent: none. Not in OpenKruise.',
+    },
+  );
+}
+
 /** What an operation waits for, in the shape of `api/engine/waiting-for.ts`. */
 export function waitingFor() {
   return Type.Object(

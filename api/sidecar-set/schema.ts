@@ -1,7 +1,16 @@
 import { type TSchemaOptions, Type } from 'typebox';
 import { group } from '../core/well-known.ts';
 import { counter, type KindDefinition } from '../schema/kind.ts';
-import { int32, int64, intOrPercent, labelSelector, maxInt32, openObject, waitingFor } from '../schema/shared.ts';
+import {
+  int32,
+  int64,
+  intOrPercent,
+  labelSelector,
+  maxInt32,
+  openObject,
+  rollOutOrders,
+  waitingFor,
+} from '../schema/shared.ts';
 
 // The schema of v1beta1, which is the stored version and the only one used internally, and the differences of v1alpha1.
 // The schema limits no more values than OpenKruise's, since stored objects must stay valid; admission checks the rest.
@@ -304,6 +313,7 @@ export const statusSchema = Type.Object(
       int32({ description: 'How many times the name of a new revision was already in use.' }),
     ),
     waitingFor: Type.Optional(waitingFor()),
+    rollOut: Type.Optional(rollOutOrders()),
   },
   { description: 'The observed state of the SidecarSet.' },
 );

@@ -3,7 +3,16 @@ import { group } from '../core/well-known.ts';
 import { lifecycleSchema } from '../fleet/lifecycle-schema.ts';
 import { anyInt32, gracePeriodSeconds, podUpdatePolicy, priorityStrategy } from '../fleet/update-schema.ts';
 import { counter, type KindDefinition } from '../schema/kind.ts';
-import { int32, int64, intOrPercent, labelSelector, openObject, time, waitingFor } from '../schema/shared.ts';
+import {
+  int32,
+  int64,
+  intOrPercent,
+  labelSelector,
+  openObject,
+  rollOutOrders,
+  time,
+  waitingFor,
+} from '../schema/shared.ts';
 
 // The schema of v1beta1, which is the stored version and the only one used internally; v1alpha1 lacks some of its fields.
 // Like OpenKruise's schema it checks types only: what values are accepted is decided by admission.
@@ -192,6 +201,7 @@ export const statusSchema = Type.Object(
       }),
     ),
     waitingFor: Type.Optional(waitingFor()),
+    rollOut: Type.Optional(rollOutOrders()),
   },
   { description: 'The observed state of the StatefulSet.' },
 );

@@ -9,7 +9,7 @@ import { sameJson } from '../../api/base/json.ts';
 import { timestamp } from '../../api/base/time.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { isControlledBy } from '../../api/core/refs.ts';
-import { ordersAnnotation, ordersOf } from '../../api/fleet/roll-out-orders.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { firstWait } from '../decision.ts';
 import { dueByStarting } from '../starting.ts';
 import { waitingSince } from '../waiting-since.ts';
@@ -23,7 +23,7 @@ import { planPreDownload } from './pre-download.ts';
 import { planRefresh } from './refresh.ts';
 import { chooseRevisions, forgottenRevisions } from './revisions.ts';
 import { isUpdateLeft, rollOutFacts } from './roll-out-facts.ts';
-import { prunedOrders } from './roll-out-orders.ts';
+import { isOrdersAnnotationRead, keptOrders, withoutOrdersAnnotation } from './roll-out-orders.ts';
 import { type FleetScene, fleetScene, isAtGoal, type UpdateDemand } from './scene.ts';
 import { againInMs, standingOf } from './standing.ts';
 import type { Intention } from './steps.ts';
@@ -62,7 +62,8 @@ export function planFleet<
   const { counted, strays, adoptable } = members;
   const scene = planner.scene(baseScene(planner, input, counted, found));
   const situation = decide(planner, scene);
-  const status = planner.status(scene, newsOf(planner, situation));
+  const rollOut = ordersLeft(situation);
+  const status = { ...planner.status(scene, newsOf(planner, situation)), ...(rollOut && { rollOut }) };
   const report = sameJson(owner.status, status) ? {} : { status };
   if (isGoing(owner)) return { ...report, ...ended, situation, ...rollOutOf(situation) };
 
@@ -206,14 +207,16 @@ function podsIn(steps: readonly Intention[]): ReadonlySet<string> {
 
 function pruned<Scene extends FleetScene>(
   planner: { readonly prunedSpec?: (scene: Scene) => ReturnType<NonNullable<FleetPlanner<Workload>['prunedSpec']>> },
-  { scene, scale }: Pick<Situation<Scene>, 'scene' | 'scale'>,
+  { scene }: Pick<Situation<Scene>, 'scene'>,
 ): readonly Intention[] {
   const spec = planner.prunedSpec?.(scene);
-  const revision = scene.revisions.update.metadata.name;
-  const orders = prunedOrders(ordersOf(scene.owner), { revision, isRolledOut: isRolledOut({ scene, scale }) });
-  if (!spec && !orders) return [];
-  const patch = { ...spec, ...(orders && { metadata: { annotations: ordersAnnotation(orders.orders) } }) };
-  return [{ kind: 'writeOwner', patch }];
+  const isRead = isOrdersAnnotationRead(scene.owner);
+  return spec || isRead ? [{ kind: 'writeOwner', patch: { ...spec, ...(isRead && withoutOrdersAnnotation) } }] : [];
+}
+
+function ordersLeft(situation: Pick<Situation, 'scene' | 'scale'>): RollOutOrders | undefined {
+  const { owner, revisions } = situation.scene;
+  return keptOrders(owner, { revision: revisions.update.metadata.name, isRolledOut: isRolledOut(situation) });
 }
 
 function isRolledOut({ scene, scale }: Pick<Situation, 'scene' | 'scale'>): boolean {

@@ -1,8 +1,16 @@
 /** What becomes of the orders of operators: by the next command, by another revision, and once they are through. */
 
 import { jsonBytes } from '../../api/base/json-bytes.ts';
+import { windlassAnnotation } from '../../api/core/well-known.ts';
 import type { CommandAnswer, CommandName } from '../../api/engine/operations.ts';
-import { isSaying, type Order, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import {
+  hasOrdersAnnotation,
+  isSaying,
+  type Order,
+  type OrderedObject,
+  ordersOf,
+  type RollOutOrders,
+} from '../../api/fleet/roll-out-orders.ts';
 import { fitting, listed, shortened } from '../text-size.ts';
 import type { Permit, Undo } from './permit.ts';
 
@@ -212,18 +220,28 @@ export function ordersFor(orders: RollOutOrders | undefined, revision: string): 
 }
 
 /**
- * The orders that an object should carry, if not those that it carries: what is void goes, and when all pods are where the
- * spec wants them there is nothing left to order. What an undo has made of them stays, as it is about later pods, too.
+ * The orders that the status of an object should contain: what is void goes, and when all pods are where the spec wants them
+ * there is nothing left to order. What an undo has made of them stays, as it is about later pods, too.
  */
-export function prunedOrders(
-  orders: RollOutOrders | undefined,
+export function keptOrders(
+  object: OrderedObject,
   { revision, isRolledOut }: { readonly revision: string; readonly isRolledOut: boolean },
-): { readonly orders: RollOutOrders | undefined } | undefined {
+): RollOutOrders | undefined {
+  const orders = ordersOf(object);
   if (orders === undefined) return undefined;
   const valid = isRolledOut ? undefined : ordersFor(orders, revision);
-  if (valid === orders && isSaying(orders)) return undefined;
-  return { orders: valid && isSaying(valid) ? valid : undefined };
+  if (valid && isSaying(valid)) return valid;
+  // without orders in the status those of the annotation would count again
+  return hasOrdersAnnotation(object) ? { version: orders.version, revision } : undefined;
 }
+
+/** Whether the annotation of release 0.1.0 is to be removed: the status has what it says. */
+export function isOrdersAnnotationRead(object: OrderedObject): boolean {
+  return hasOrdersAnnotation(object) && (object.status?.rollOut !== undefined || ordersOf(object) === undefined);
+}
+
+/** The write that removes the annotation of release 0.1.0. */
+export const withoutOrdersAnnotation = { metadata: { annotations: { [windlassAnnotation.rollOut]: null } } } as const;
 
 /** Whether an operator holds the roll-out. */
 export function isHeld(orders: RollOutOrders | undefined): boolean {

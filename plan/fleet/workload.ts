@@ -3,6 +3,7 @@ import type { LabelSelector } from '../../api/core/label-selector.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { PodTemplate } from '../../api/core/pod-template.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 
 /** A workload that keeps pods of a template and selects them by labels: what all kinds have in common. */
 export interface Workload extends KubeObject {
@@ -19,6 +20,7 @@ export interface Workload extends KubeObject {
     readonly replicas?: number;
     readonly updatedReadyReplicas?: number;
     readonly waitingFor?: WaitingFor;
+    readonly rollOut?: RollOutOrders;
   } & object;
 }
 

@@ -5,7 +5,7 @@
  * A SidecarSet keeps no pods of its own: it changes those of others, and none is created, deleted or recreated for it.
  */
 import { sameJson } from '../../api/base/json.ts';
-import { ordersAnnotation, ordersOf } from '../../api/fleet/roll-out-orders.ts';
+import { ordersOf, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { sidecarSetEvent } from '../../api/sidecar-set/texts.ts';
 import { isNotUpdate, type SidecarSetStatus } from '../../api/sidecar-set/types.ts';
 import { firstWait } from '../decision.ts';
@@ -14,7 +14,7 @@ import type { RollOutWanted } from '../fleet/input.ts';
 import { questionFor, type Standing } from '../fleet/permit.ts';
 import type { Choice } from '../fleet/planner.ts';
 import { asSeen } from '../fleet/pods.ts';
-import { prunedOrders } from '../fleet/roll-out-orders.ts';
+import { isOrdersAnnotationRead, keptOrders, withoutOrdersAnnotation } from '../fleet/roll-out-orders.ts';
 import { dueByStarting } from '../starting.ts';
 import { waitingSince } from '../waiting-since.ts';
 import type { ClassifiedPod } from './classify.ts';
@@ -49,6 +49,9 @@ export function planSidecarSet(input: SidecarSetInput): SidecarSetPlan & { reado
     ...dueByStarting(status.waitingFor, scene.pods).map((atMs) => atMs - input.nowMs),
   ].filter((inMs) => inMs > 0);
   const swaps = planSwaps(scene, update);
+  const moved: readonly SidecarSetStep[] = isOrdersAnnotationRead(scene.owner)
+    ? [{ kind: 'writeOwner', patch: withoutOrdersAnnotation }]
+    : [];
   const upkeep = [
     ...revisions.register,
     ...revisions.forget,
@@ -57,7 +60,7 @@ export function planSidecarSet(input: SidecarSetInput): SidecarSetPlan & { reado
     ...notUpgradable(scene, status),
   ];
   return {
-    upkeep: [...upkeep, ...planPrefetch(scene, update.demand, update.prefetch), ...pruned(scene)],
+    upkeep: [...upkeep, ...planPrefetch(scene, update.demand, update.prefetch), ...moved],
     swaps,
     disruption: update.disruption,
     standing: standingOf(situation),
@@ -93,7 +96,12 @@ function statusOf(situation: SidecarSetSituation): SidecarSetStatus {
   const wait = isNotUpdate(owner.spec.updateStrategy)
     ? undefined
     : (firstWait(sidecarSetRules, situation) ?? containerConflict(situation));
-  return { ...counts, ...(wait && { waitingFor: waitingSince(owner.status?.waitingFor, wait, now) }) };
+  const rollOut = ordersLeft(situation.scene);
+  return {
+    ...counts,
+    ...(wait && { waitingFor: waitingSince(owner.status?.waitingFor, wait, now) }),
+    ...(rollOut && { rollOut }),
+  };
 }
 
 /** SCS-191, SCS-132 step 9: pods that cannot be updated are marked before any pod is updated, and counted in an Event. */
@@ -110,14 +118,8 @@ function notUpgradable(scene: SidecarSetScene, { updatedPods: updated, matchedPo
   return [...marks.slice(0, mostMarked), ...event];
 }
 
-/** The orders of operators without those that no longer apply. */
-function pruned(scene: SidecarSetScene): readonly SidecarSetStep[] {
-  const orders = prunedOrders(ordersOf(scene.owner), {
-    revision: scene.revisions.latest,
-    isRolledOut: isRolledOut(scene),
-  });
-  if (orders === undefined) return [];
-  return [{ kind: 'writeOwner', patch: { metadata: { annotations: ordersAnnotation(orders.orders) } } }];
+function ordersLeft(scene: SidecarSetScene): RollOutOrders | undefined {
+  return keptOrders(scene.owner, { revision: scene.revisions.latest, isRolledOut: isRolledOut(scene) });
 }
 
 function isRolledOut({ isUndo, pods }: SidecarSetScene): boolean {

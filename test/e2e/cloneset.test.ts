@@ -195,12 +195,12 @@ describeTogether('a CloneSet', () => {
     const fleet = await stuck();
     await fleet.operation.signal('pause', { by: 'ann' });
     await fleet.waitsFor('PausedByOperator');
-    // the pause takes effect before the order is in the annotation
+    // the pause takes effect before the order is in the status
     await fleet.until('the one who ordered it', ({ status }) =>
       /of 4 pods are of revision web-.*ordered by ann/.test(status?.waitingFor?.unblock ?? ''),
     );
-    // from now on only the pause holds it
-    await fleet.patch({ spec: { minReadySeconds: 0 } });
+    // from now on only the pause holds it, which a manifest that knows nothing of it does not take away
+    await fleet.replace({ minReadySeconds: 0 });
     await fleet.until('what has begun to end', (set) => set.status?.availableReplicas === 4);
     expect(fleet.ofImage(images.new)).toHaveLength(1);
     const [lost = ''] = fleet.ofImage(images.old);

@@ -97,6 +97,14 @@ export class Fleet {
     await this.kube.patch(cloneSets, { namespace: this.namespace, name: 'web' }, 'merge', body);
   }
 
+  /** As `kubectl replace`: only name, namespace and spec are sent. */
+  async replace(change: object): Promise<void> {
+    const { apiVersion, kind, spec, metadata } = await this.get();
+    const { namespace, name, resourceVersion } = metadata;
+    const body = { apiVersion, kind, metadata: { namespace, name, resourceVersion }, spec: { ...spec, ...change } };
+    await this.#world.cluster.ok(['replace', '-f', '-'], JSON.stringify(body));
+  }
+
   /** Changes the image of the first container. */
   async update(image: string, more: object = {}): Promise<void> {
     const { spec } = (await this.get()).spec.template as { spec: { containers: JsonObject[] } };

@@ -11,7 +11,7 @@ import { isControlledBy } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, templateOf } from '../../api/fleet/revision.ts';
-import { ordersAnnotation } from '../../api/fleet/roll-out-orders.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { type EndpointSlice, serviceLabel } from '../../plan/drain.ts';
 import { type BatchVerdict, batchOf, type ChosenPod, type PodOutcome } from '../../plan/fleet/batch.ts';
@@ -98,12 +98,12 @@ class Conformance {
     this.least = replicas;
   }
 
-  apply(of: JsonObject, annotations: Readonly<Record<string, string>> = {}): void {
+  apply(of: JsonObject, rollOut?: RollOutOrders): void {
     const before = this.cluster.look(this.#kind.resource, place) as { readonly status?: object } | undefined;
     this.cluster.put(this.#kind.resource, {
-      metadata: { ...place, uid, generation: this.#generation++, annotations },
+      metadata: { ...place, uid, generation: this.#generation++ },
       spec: this.#kind.spec(of, selector),
-      ...(before?.status && { status: before.status }),
+      ...(before?.status && { status: { ...before.status, ...(rollOut && { rollOut }) } }),
     });
   }
 
@@ -398,8 +398,7 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       await updated;
       const { 'app:1': old = '' } = fleet.revisions();
       const by = { by: 'ann', at: '2026-11-21T06:00:00Z' };
-      const orders = ordersAnnotation({ version: 1, revision, undo: { to: old, ...by } }) as Record<string, string>;
-      fleet.apply(template('app:2'), orders);
+      fleet.apply(template('app:2'), { version: 1, revision, undo: { to: old, ...by } });
       const undone = fleet.rollOut({ revision: old, undo: { from: revision, to: old } });
       await fleet.until('the pod to be taken back', () => fleet.running('app:1').length === replicas);
       expect(await undone).toMatchObject({ verdict: { kind: 'allDone' }, pods: [{}] });

@@ -5,10 +5,11 @@ import { pino } from 'pino';
 import type { PermitHolder } from '../../activities/fleet/permit-holder.ts';
 import type { OperatorEventActivities } from '../../activities/kube/operator-events.ts';
 import { signalActivities } from '../../activities/temporal/signals.ts';
+import type { JsonObject } from '../../api/base/json.ts';
 import { cloneSets } from '../../api/cloneset/types.ts';
 import { changedSignal, commandEvent, queues, searchAttributes } from '../../api/engine/operations.ts';
 import { type RollOutFacts, rollOutId, rollOutType } from '../../api/fleet/operation.ts';
-import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
+import { readOrders } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { NotLeading } from '../../kube/fence.ts';
 import { createMetrics } from '../../process/metrics.ts';
@@ -243,12 +244,13 @@ export async function startRollOuts({
   }
 
   function writeOrders(body: unknown): unknown {
-    const { metadata } = body as { metadata: { uid: string; annotations: Record<string, string> } };
+    const { metadata, status } = body as { metadata: { uid: string }; status: { rollOut: JsonObject } };
     const refusal = refusals.get(metadata.uid);
     if (refusal === 'Denied') throw new KubeError({ status: 403, message: 'forbidden by the test' });
     if (refusal) throw new KubeError({ status: 404, reason: 'NotFound', message: 'not found' });
-    cluster.order(metadata.uid, ordersOf({ metadata: { annotations: metadata.annotations } }));
-    return { metadata: { ...metadata, resourceVersion: '1' } };
+    const rollOut = Object.fromEntries(Object.entries(status.rollOut).filter(([, value]) => value !== null));
+    cluster.order(metadata.uid, readOrders(rollOut));
+    return { metadata: { ...metadata, resourceVersion: '1' }, status: { rollOut } };
   }
 
   return {

@@ -3,7 +3,6 @@ import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { engineStuck } from '../../api/engine/engine-trouble.ts';
-import { ordersAnnotation } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { batchOf, type ChosenPod } from '../../plan/fleet/batch.ts';
 import type { ChoiceVerdict } from '../../plan/fleet/permit.ts';
@@ -71,11 +70,10 @@ describe('the controller of CloneSets', () => {
   it.each([false, true])('tells a roll-out that has not asked for ten minutes to do so (held: %s)', async (isHeld) => {
     const told: unknown[] = [];
     let passedMs = 0;
-    const paused = ordersAnnotation({ version: 1, revision: newName, paused: { by: 'ann', at: now } });
-    const annotations = (isHeld ? paused : {}) as Readonly<Record<string, string>>;
+    const rollOut = { version: 1, revision: newName, paused: { by: 'ann', at: now } };
     const cluster = new MemoryCluster();
     cluster.put(kubeResource.controllerRevisions, oldRevision);
-    const set = cloneSet({ replicas: 2, rollingUpdate: { maxUnavailable: 2 } }, { metadata: { annotations } });
+    const set = cloneSet({ replicas: 2, rollingUpdate: { maxUnavailable: 2 } }, { status: isHeld ? { rollOut } : {} });
     const controller = await run(set, [pod('web-a', { state: 'Normal' }), pod('web-b', { state: 'Normal' })], {
       cluster,
       now: () => nowMs + passedMs,

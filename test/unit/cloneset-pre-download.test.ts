@@ -3,7 +3,7 @@ import type { CloneSet, InPlaceUpdateStrategy } from '../../api/cloneset/types.t
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import type { FeatureGate } from '../../api/feature-gates.ts';
 import { type ControllerRevision, shortHash } from '../../api/fleet/revision.ts';
-import { ordersAnnotation } from '../../api/fleet/roll-out-orders.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { defaultPullJob } from '../../api/image-pull-job/defaults.ts';
 import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
 import { validatePullJob } from '../../api/image-pull-job/validate.ts';
@@ -250,13 +250,14 @@ describe('a roll-out that waits for its images', () => {
   const threeNodes = ['a', 'b', 'c'].map((node, index) => pod(`web-o${index}`, { node: `node-${node}` }));
 
   /** A CloneSet of three pods on three nodes, whose new images must be on this share of them. */
-  function waiting(share: string, more: { readonly change?: SpecChange; readonly metadata?: object } = {}): CloneSet {
+  function waiting(
+    share: string,
+    more: { readonly change?: SpecChange; readonly rollOut?: RollOutOrders } = {},
+  ): CloneSet {
     const annotations = { [windlassAnnotation.prefetch]: share };
-    const status = { currentRevision: oldName };
-    return cloneSet(
-      { replicas: 3, ...more.change },
-      { status, metadata: { annotations: { ...annotations, ...more.metadata } } },
-    );
+    const { change, ...orders } = more;
+    const status = { currentRevision: oldName, ...orders };
+    return cloneSet({ replicas: 3, ...change }, { status, metadata: { annotations } });
   }
 
   function imagesOn(nodes: Readonly<Record<string, 'Succeeded' | 'Failed' | 'open'>>): ReadonlyMap<string, NodeImage> {
@@ -398,11 +399,11 @@ describe('a roll-out that waits for its images', () => {
     expect(plan(given('1', none, { set: recreate })).disruption).toMatchObject([{ kind: 'recreatePod' }]);
     expect(plan(given('1', none, { gates: [] })).disruption).toHaveLength(1);
     const by = { by: 'ann', at: now };
-    const orders = ordersAnnotation({ version: 1, revision: newName, undo: { ...by, to: oldName } });
+    const rollOut = { version: 1, revision: newName, undo: { ...by, to: oldName } };
     const updated = threeNodes.map(({ metadata, spec }) =>
       pod(metadata.name, { node: spec.nodeName ?? '', revision: newName }),
     );
-    const undo = given('1', none, { set: waiting('1', { metadata: orders }), pods: updated });
+    const undo = given('1', none, { set: waiting('1', { rollOut }), pods: updated });
     expect(plan({ ...undo, permit: { revision: oldName } }).disruption).toHaveLength(1);
   });
 });

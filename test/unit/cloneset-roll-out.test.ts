@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
-import { ordersAnnotation, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { planCloneSet } from '../../plan/cloneset/planner.ts';
 import { isUpdateLeft, rollOutFacts } from '../../plan/fleet/roll-out-facts.ts';
 import {
@@ -21,8 +21,7 @@ const by = { by: 'ann', at: '2026-11-21T06:00:00Z' };
 const fresh = (count: number) => pods('n', count, { revision: newName });
 
 function ordered(orders: Partial<RollOutOrders>) {
-  const annotations = ordersAnnotation({ version: 3, revision: newName, ...orders }) as Record<string, string>;
-  return cloneSet({}, { metadata: { annotations } });
+  return cloneSet({}, { status: { rollOut: { version: 3, revision: newName, ...orders } } });
 }
 
 function plan(facts: WorldFacts) {
@@ -31,10 +30,11 @@ function plan(facts: WorldFacts) {
   return { ...made, situation: made.situation };
 }
 
-/** The annotation after the plan; undefined when it is unchanged. */
-function annotationAfter(facts: WorldFacts) {
-  const [step] = plan(facts).upkeep.filter(({ kind }) => kind === 'writeOwner');
-  return step?.kind === 'writeOwner' ? step.patch : undefined;
+/** The orders in the planned status. */
+function ordersAfter(facts: WorldFacts) {
+  const { set } = facts;
+  const { status = set?.status } = plan(facts);
+  return status?.rollOut;
 }
 
 describe('whether there is anything to roll out', () => {
@@ -101,32 +101,57 @@ describe('orders in the annotation of a set', () => {
   it('stay as long as they are about this revision', () => {
     const given = [...pods('o', 3), ...fresh(2)];
     for (const orders of [{ paused: by }, { aborted: by }, { skip: ['web-o1'] }, { undo: { ...by, to: oldName } }]) {
-      expect(annotationAfter({ set: ordered(orders), pods: given })).toBeUndefined();
+      expect(ordersAfter({ set: ordered(orders), pods: given })).toEqual({ version: 3, revision: newName, ...orders });
     }
     const undone = { set: ordered({ undo: { ...by, to: oldName } }), pods: pods('o', 5) };
-    expect(annotationAfter(undone)).toBeUndefined();
+    expect(ordersAfter(undone)).toMatchObject({ undo: { to: oldName } });
   });
 
   it('go when the spec wants another revision, but for a pause', () => {
     const given = [...pods('o', 3), ...fresh(2)];
     const old = { revision: oldName };
-    expect(annotationAfter({ set: ordered({ ...old, aborted: by, skip: ['x'] }), pods: given })).toEqual({
-      metadata: { annotations: { [windlassAnnotation.rollOut]: null } },
-    });
-    expect(annotationAfter({ set: ordered({ ...old, aborted: by, paused: by }), pods: given })).toEqual({
-      metadata: { annotations: ordersAnnotation({ version: 4, revision: newName, paused: by }) },
-    });
+    expect(ordersAfter({ set: ordered({ ...old, aborted: by, skip: ['x'] }), pods: given })).toBeUndefined();
+    const paused = ordersAfter({ set: ordered({ ...old, aborted: by, paused: by }), pods: given });
+    expect(paused).toEqual({ version: 4, revision: newName, paused: by });
   });
 
   it('go when all pods are where the spec wants them', () => {
     const over = { set: ordered({ paused: by, skip: ['web-o1'] }), pods: fresh(5) };
-    expect(annotationAfter(over)).toEqual({ metadata: { annotations: { [windlassAnnotation.rollOut]: null } } });
-    expect(annotationAfter({ ...over, pods: [...fresh(4), pod('web-o1')] })).toBeUndefined();
+    expect(ordersAfter(over)).toBeUndefined();
+    expect(ordersAfter({ ...over, pods: [...fresh(4), pod('web-o1')] })).toMatchObject({ paused: by });
+  });
+
+  it('are moved from the annotation of release 0.1.0 into the status, and count once', () => {
+    const given = [...pods('o', 3), ...fresh(2)];
+    const orders = { version: 3, revision: newName, paused: by };
+    const annotations = { [windlassAnnotation.rollOut]: JSON.stringify(orders) };
+    const removal = {
+      kind: 'writeOwner',
+      patch: { metadata: { annotations: { [windlassAnnotation.rollOut]: null } } },
+    };
+    const at = (rollOut: RollOutOrders | undefined, facts: Partial<WorldFacts> = {}) => {
+      const set = cloneSet({}, { metadata: { annotations }, status: rollOut ? { rollOut } : {} });
+      return { set, pods: given, ...facts };
+    };
+    const moved = plan(at(undefined));
+    expect([moved.status?.rollOut, moved.disruption]).toEqual([orders, []]);
+    expect(moved.upkeep).not.toContainEqual(removal);
+    expect(plan(at(orders)).upkeep).toContainEqual(removal);
+    // resumed: while the annotation is there, the status says that there are no orders
+    const resumed = at({ version: 4, revision: newName });
+    expect([ordersAfter(resumed), plan({ ...resumed, permit: permit() }).disruption.length]).toEqual([
+      { version: 4, revision: newName },
+      1,
+    ]);
+    expect(plan(resumed).upkeep).toContainEqual(removal);
+    expect(ordersAfter(at(undefined, { pods: fresh(5) }))).toEqual({ version: 3, revision: newName });
+    const odd = cloneSet({}, { metadata: { annotations: { [windlassAnnotation.rollOut]: '{' } } });
+    expect(plan({ set: odd, pods: given }).upkeep).toContainEqual(removal);
   });
 
   it('keep the revision that they go back to, however few are to be kept', () => {
-    const { metadata } = ordered({ undo: { ...by, to: oldName } });
-    const set = cloneSet({ revisionHistoryLimit: 0 }, { metadata, status: { currentRevision: newName } });
+    const { status } = ordered({ undo: { ...by, to: oldName } });
+    const set = cloneSet({ revisionHistoryLimit: 0 }, { status: { ...status, currentRevision: newName } });
     const given = { set, pods: fresh(5), revisions: [oldRevision, newRevisionOfSet] };
     expect(plan(given).upkeep.filter(({ kind }) => kind === 'deleteRevision')).toEqual([]);
   });

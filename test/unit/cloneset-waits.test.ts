@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { cloneSetWaits } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
-import { windlassAnnotation } from '../../api/core/well-known.ts';
 import {
   engineNoDaemon,
   engineNoFleetWorker,
@@ -47,8 +46,7 @@ function plan(facts: WorldFacts) {
 
 /** A set with orders of operators. */
 function ordered(orders: RollOutOrders) {
-  const annotations = { [windlassAnnotation.rollOut]: JSON.stringify(orders) };
-  return cloneSet({}, { metadata: { annotations } });
+  return cloneSet({}, { status: { rollOut: orders } });
 }
 
 /** What the status tells. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ordersAnnotation, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { cloneSetWorkloads } from '../../plan/cloneset/planner.ts';
 import { mostInBatch } from '../../plan/fleet/batch.ts';
 import {
@@ -49,8 +49,7 @@ describe('chooseBatch', () => {
       wait: { reason: 'BudgetSpent' },
     });
     const orders: RollOutOrders = { version: 1, revision: newName, paused: { by: 'ann', at: '' } };
-    const annotations = ordersAnnotation(orders) as Record<string, string>;
-    const held = batch({ set: cloneSet({}, { metadata: { annotations } }), pods: pods('o', 5) });
+    const held = batch({ set: cloneSet({}, { status: { rollOut: orders } }), pods: pods('o', 5) });
     expect(held).toMatchObject({ kind: 'wait', wait: { reason: 'PausedByOperator' } });
     const paused = batch({ set: cloneSet({ rollingUpdate: { paused: true } }), pods: pods('o', 5) });
     expect(paused).toMatchObject({ kind: 'wait', wait: { reason: 'Paused' } });

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { applyPatch } from 'rfc6902';
-import { jsonPointer } from '../../api/base/json.ts';
+import { type JsonObject, jsonPointer, mergePatchTo, sameJson } from '../../api/base/json.ts';
+import { mergePatch } from '../../cli/apply.ts';
 import '../support/property-seed.ts';
 
 describe('jsonPointer', () => {
@@ -22,5 +23,20 @@ describe('jsonPointer', () => {
         expect(applyPatch(document, [{ op: 'test', path: jsonPointer(outer, inner), value: 1 }])).toEqual([null]);
       }),
     );
+  });
+});
+
+describe('mergePatchTo', () => {
+  it('turns one object into the other, and removes what is not there any more at any depth', () => {
+    const { object } = fc.letrec<{ object: JsonObject; value: JsonObject[string] }>((tie) => ({
+      object: fc.dictionary(fc.constantFrom('a', 'b', 'c'), tie('value'), { maxKeys: 3 }),
+      value: fc.oneof({ depthSize: 'small' }, fc.integer(), fc.array(fc.integer(), { maxLength: 2 }), tie('object')),
+    }));
+    fc.assert(
+      fc.property(object, object, (before, after) => {
+        expect(sameJson(mergePatch(before, mergePatchTo(before, after)), after)).toBe(true);
+      }),
+    );
+    expect(mergePatchTo({ a: { b: 1, c: 2 }, d: 3 }, { a: { b: 1 } })).toEqual({ a: { b: 1, c: null }, d: null });
   });
 });

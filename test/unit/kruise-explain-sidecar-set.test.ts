@@ -2,7 +2,6 @@ import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
-import { ordersAnnotation } from '../../api/fleet/roll-out-orders.ts';
 import { newSidecarRevision } from '../../api/sidecar-set/revision.ts';
 import { targetOfSpec } from '../../plan/sidecar-set/target.ts';
 import { sidecarWrite } from '../../plan/sidecar-set/write.ts';
@@ -97,11 +96,9 @@ describe('kubectl kruise explain sidecarset', () => {
     });
     const [previous = '', latest = ''] = history.map(({ metadata }) => metadata.name);
     const undo = { by: 'ann', at: '2026-01-03T00:00:00Z', to: previous };
-    const annotations = { ...wanted.metadata.annotations, ...ordersAnnotation({ version: 1, revision: latest, undo }) };
     const live = {
       ...wanted,
-      metadata: { ...wanted.metadata, annotations },
-      status: { ...status, latestRevision: latest },
+      status: { ...status, latestRevision: latest, rollOut: { version: 1, revision: latest, undo } },
     };
     const pods = [podWith(wanted, 'a'), podWith(wanted, 'b'), podWith(sidecarSet('log:1'), 'back')];
     const cluster = smallCluster([live as never, namespace('shop'), ...history, ...pods]);

@@ -311,8 +311,7 @@ describe('kubectl kruise explain cloneset', () => {
       undo: { by: 'bob', at: now, to: oldName },
       skip: ['web-n1'],
     };
-    const annotations = { 'windlass.io/roll-out': JSON.stringify(orders) };
-    const set = cloneSet({}, { status, metadata: { annotations } });
+    const set = cloneSet({}, { status: { ...status, rollOut: orders } });
     const fleet = [newPodOf('web-n1'), newPodOf('web-n2'), ...pods('o', 3)];
     const cluster = smallCluster([set, oldRevision, newRevisionOfSet, ...fleet]);
     const said = await kubectlKruise(['explain', 'clone/web', '-o', 'json'], { cluster, engine: engineOf({}) });
@@ -328,12 +327,8 @@ describe('kubectl kruise explain cloneset', () => {
 
   it('names an undo in its first line, while pods go back and when all have', async () => {
     const orders = { version: 1, revision: newName, undo: { by: 'bob', at: now, to: oldName } };
-    const annotations = { 'windlass.io/roll-out': JSON.stringify(orders) };
     const explained = async (updatedReplicas: number, fleet: readonly Pod[]) => {
-      const set = cloneSet(
-        {},
-        { status: { ...status, updatedReplicas, availableReplicas: 5 }, metadata: { annotations } },
-      );
+      const set = cloneSet({}, { status: { ...status, updatedReplicas, availableReplicas: 5, rollOut: orders } });
       const cluster = smallCluster([set, oldRevision, newRevisionOfSet, ...fleet]);
       return (await kubectlKruise(['explain', 'clone/web'], { cluster, engine: engineOf({}) })).out;
     };

@@ -26,7 +26,7 @@ const rolledOut: Partial<CloneSetStatus> = {
 };
 
 const undo = { by: 'ann', at: '2026-11-21T06:13:44Z', to: oldRevision.metadata.name };
-const undone = { 'windlass.io/roll-out': JSON.stringify({ version: 1, revision: newName, undo }) };
+const undone = { ...rolledOut, rollOut: { version: 1, revision: newName, undo } };
 
 interface Shop {
   readonly spec?: SpecChange;
@@ -108,12 +108,12 @@ describe('kubectl kruise rollout status', () => {
     ],
     [
       'of pods that go back',
-      { annotations: undone, status: { ...rolledOut, updatedReplicas: 2 } },
+      { status: { ...undone, updatedReplicas: 2 } },
       `Waiting for the undo to finish: 2 out of 5 pods have yet to go back to ${oldRevision.metadata.name}...`,
     ],
     [
       'of pods that have gone back',
-      { annotations: undone, status: { ...rolledOut, updatedReplicas: 0 } },
+      { status: { ...undone, updatedReplicas: 0 } },
       `undo complete: all pods have gone back to ${oldRevision.metadata.name}...`,
     ],
     [

@@ -3,6 +3,7 @@ import { type PodOfFleet, recordOrdersActivity } from '../../activities/fleet/or
 import { operatorEventActivities } from '../../activities/kube/operator-events.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import { fleetResource } from '../../api/fleet/fleet-kinds.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { NotLeading } from '../../kube/fence.ts';
 
@@ -12,10 +13,14 @@ const orders = { version: 3, revision: 'web-2', paused: { by: 'ann', at: '2026-1
 /** Records orders with an API server that answers so. */
 async function record(input: {
   readonly kind?: string;
-  readonly given?: typeof orders;
+  readonly given?: RollOutOrders;
   readonly fails?: Error;
-  /** The annotation of the object. */
-  readonly live?: string;
+  /** Orders in the status of the object. */
+  readonly live?: RollOutOrders;
+  /** Orders in the annotation of release 0.1.0. */
+  readonly annotation?: string;
+  /** The schema of the status has no orders. */
+  readonly isOldSchema?: boolean;
   /** So often somebody else is faster. */
   readonly conflicts?: number;
   readonly pods?: readonly PodOfFleet[];
@@ -26,14 +31,17 @@ async function record(input: {
   const activity = recordOrdersActivity({
     kube: {
       get: async () => {
-        const annotations = input.live === undefined ? {} : { [windlassAnnotation.rollOut]: input.live };
-        return { metadata: { ...target, resourceVersion: '6', annotations } } as never;
+        const { live: rollOut, annotation } = input;
+        const annotations = annotation === undefined ? {} : { [windlassAnnotation.rollOut]: annotation };
+        const status = rollOut ? { rollOut } : {};
+        return { metadata: { ...target, resourceVersion: '6', annotations }, status } as never;
       },
-      patch: async (resource, name, type, body) => {
-        calls.push([resource.plural, name, type, body]);
+      patch: async (resource, name, type, body, options) => {
+        calls.push([`${resource.plural}/${options?.subresource}`, name, type, body]);
         if (input.fails) throw input.fails;
         if (conflicts-- > 0) throw new KubeError({ status: 409, reason: 'Conflict', message: '' });
-        return { metadata: { resourceVersion: '7' } } as never;
+        const status = input.isOldSchema ? {} : (body as { status: object }).status;
+        return { metadata: { resourceVersion: '7' }, status } as never;
       },
     },
     seen: async (resource, uid, version) => void calls.push(['seen', resource.plural, uid, version]),
@@ -49,31 +57,34 @@ async function record(input: {
 }
 
 describe('recordOrders', () => {
-  it('writes one annotation of the object of this UID, and answers when the caches show it', async () => {
-    expect(await record({})).toEqual([
-      [
-        'clonesets',
-        { namespace: 'shop', name: 'web' },
-        'merge',
-        {
-          metadata: {
-            uid: 'set-1',
-            resourceVersion: '6',
-            annotations: { [windlassAnnotation.rollOut]: JSON.stringify(orders) },
-          },
-        },
-      ],
-      ['seen', 'clonesets', 'set-1', '7'],
-    ]);
-    const silent = { version: 4, revision: 'web-2' } as typeof orders;
-    expect(JSON.stringify(await record({ given: silent }))).toContain(`{"${windlassAnnotation.rollOut}":null}`);
+  it('writes into the status of the object of this UID, and answers when the caches show it', async () => {
+    const written = (rollOut: object) => [
+      'clonesets/status',
+      { namespace: 'shop', name: 'web' },
+      'merge',
+      { metadata: { uid: 'set-1', resourceVersion: '6' }, status: { rollOut } },
+    ];
+    expect(await record({})).toEqual([written(orders), ['seen', 'clonesets', 'set-1', '7']]);
+    const silent = { version: 4, revision: 'web-2' };
+    // what is over goes by name
+    expect((await record({ live: orders, given: silent }))[0]).toEqual(written({ ...silent, paused: null }));
+  });
+
+  it('says which manifests are missing where the API server drops the orders', async () => {
+    await expect(record({ isOldSchema: true })).rejects.toMatchObject({
+      type: 'Denied',
+      message:
+        'Cannot write the orders for CloneSet "shop/web": the CustomResourceDefinition of CloneSet has no ' +
+        'status.rollOut; apply the manifests of this release',
+    });
   });
 
   it('F14: writes nothing over newer orders, and answers those; it writes over older ones', async () => {
     const newer = { ...orders, version: 4 };
-    expect(await record({ live: JSON.stringify(newer) })).toEqual([{ newer }]);
-    expect(await record({ live: JSON.stringify({ ...orders, version: 2 }) })).toHaveLength(2);
-    expect(await record({ live: 'nobody can read this' })).toHaveLength(2);
+    expect(await record({ live: newer })).toEqual([{ newer }]);
+    expect(await record({ annotation: JSON.stringify(newer) })).toEqual([{ newer }]);
+    expect(await record({ live: { ...orders, version: 2 } })).toHaveLength(2);
+    expect(await record({ annotation: 'nobody can read this' })).toHaveLength(2);
   });
 
   it('leaves out skips of pods that the object does not have, and answers which these are and which are unavailable', async () => {
@@ -84,7 +95,7 @@ describe('recordOrders', () => {
     ];
     const [written, , answer] = await record({ given: skipping, pods, check: ['web-a', 'web-nope'] });
     // what was skipped before may be gone by now
-    expect(JSON.stringify(written)).toContain(String.raw`\"skip\":[\"web-old\",\"web-a\"]`);
+    expect(JSON.stringify(written)).toContain('"skip":["web-old","web-a"]');
     const checked = { unknown: ['web-nope'], unavailable: ['web-a'], pods: ['web-a', 'web-b'], count: 2 };
     expect(answer).toEqual({ checked });
     // where the caches know nothing of the object, nothing is left out

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import {
   isSaying,
-  ordersAnnotation,
+  type OrderedObject,
   ordersOf,
   type RollOutOrders,
   readOrders,
@@ -12,29 +12,30 @@ import '../support/property-seed.ts';
 
 const by = { by: 'ann', at: '2026-11-21T06:00:00Z' };
 
-function objectWith(text: string | null | undefined) {
-  return { metadata: text == null ? {} : { annotations: { [windlassAnnotation.rollOut]: text } } };
+/** With the annotation of release 0.1.0, and with the status of this one. */
+function objectWith(text: string | undefined, rollOut?: RollOutOrders): OrderedObject {
+  return {
+    metadata: text === undefined ? {} : { annotations: { [windlassAnnotation.rollOut]: text } },
+    ...(rollOut && { status: { rollOut } }),
+  };
 }
 
-describe('orders in the annotation', () => {
-  it('are read as they were written', () => {
+describe('orders of an object', () => {
+  it('are in its status, and before that in an annotation', () => {
     const all: RollOutOrders[] = [
       { version: 1, revision: 'web-2', paused: by },
       { version: 2, revision: 'web-2', aborted: by, skip: ['web-a', 'web-b'] },
       { version: 3, revision: 'web-2', undo: { ...by, to: 'web-1' } },
     ];
     for (const orders of all) {
-      const text = ordersAnnotation(orders)[windlassAnnotation.rollOut];
-      expect(ordersOf(objectWith(text))).toEqual(orders);
+      expect(ordersOf(objectWith(JSON.stringify(orders)))).toEqual(orders);
+      expect(ordersOf(objectWith(JSON.stringify({ version: 9, revision: 'web-0' }), orders))).toEqual(orders);
     }
   });
 
-  it('are taken off when they say nothing', () => {
-    const silent = { version: 7, revision: 'web-2' };
-    expect(isSaying(silent)).toBe(false);
-    for (const orders of [undefined, silent, { ...silent, skip: [] }]) {
-      expect(ordersAnnotation(orders)).toEqual({ [windlassAnnotation.rollOut]: null });
-    }
+  it('may say nothing', () => {
+    expect(isSaying({ version: 7, revision: 'web-2' })).toBe(false);
+    expect(isSaying({ version: 7, revision: 'web-2', skip: [] })).toBe(false);
   });
 
   it('leave out what nobody of us has written, and are none when it is unknown what they are about', () => {

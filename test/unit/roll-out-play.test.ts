@@ -17,10 +17,10 @@ import {
 } from '../../plan/fleet/roll-out.ts';
 import {
   isHeld,
+  keptOrders,
   type OrderCommand,
   ordersFor,
   permitUnder,
-  prunedOrders,
   undoOf,
 } from '../../plan/fleet/roll-out-orders.ts';
 import { permitForAll } from '../support/permits.ts';
@@ -120,11 +120,12 @@ class Play {
     const old = this.fleet.pods.findIndex((pod) => !isAtGoal(pod));
 
     const isRolledOut = undo === undefined && pods.every((pod) => pod === revision);
-    const pruned = prunedOrders(this.cached.orders, { revision, isRolledOut });
+    const { orders: rollOut } = this.cached;
+    const kept = keptOrders({ metadata: {}, status: rollOut ? { rollOut } : {} }, { revision, isRolledOut });
     // a write on an old copy is refused
-    if (pruned && this.cached === this.fleet) {
-      this.#say(`the watcher leaves of the orders ${JSON.stringify(pruned.orders)}`);
-      this.fleet = { ...this.fleet, orders: pruned.orders };
+    if (kept !== rollOut && this.cached === this.fleet) {
+      this.#say(`the watcher leaves of the orders ${JSON.stringify(kept)}`);
+      this.fleet = { ...this.fleet, orders: kept };
     }
     if (permit) for (const batch of this.batches) this.#carryOut(permit, batch, target);
     if (permit && this.held) this.#judge(permit, this.held, { target, old });

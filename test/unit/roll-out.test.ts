@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { batchOf, type ChosenPod } from '../../plan/fleet/batch.ts';
 import type { ChoiceVerdict } from '../../plan/fleet/permit.ts';
 import {
@@ -20,12 +21,12 @@ import {
   wantedChoice,
 } from '../../plan/fleet/roll-out.ts';
 import {
+  keptOrders,
   mostSkipBytes,
   type OrderCommand,
   ordersAfter,
   ordersFor,
   permitUnder,
-  prunedOrders,
 } from '../../plan/fleet/roll-out-orders.ts';
 import { permitForAll } from '../support/permits.ts';
 import '../support/property-seed.ts';
@@ -445,11 +446,13 @@ describe('orders in the object', () => {
 
   it('go once they are void', () => {
     const where = { revision: 'web-2', isRolledOut: false };
-    expect(prunedOrders(undefined, where)).toBeUndefined();
-    expect(prunedOrders(orders, where)).toBeUndefined();
-    expect(prunedOrders(orders, { ...where, isRolledOut: true })).toEqual({ orders: undefined });
-    expect(prunedOrders({ ...orders, revision: 'web-1' }, where)).toEqual({ orders: undefined });
-    expect(prunedOrders({ version: 1, revision: 'web-2' }, where)).toEqual({ orders: undefined });
+    const kept = (rollOut?: RollOutOrders, at = where) =>
+      keptOrders({ metadata: {}, status: rollOut ? { rollOut } : {} }, at);
+    expect(kept()).toBeUndefined();
+    expect(kept(orders)).toEqual(orders);
+    expect(kept(orders, { ...where, isRolledOut: true })).toBeUndefined();
+    expect(kept({ ...orders, revision: 'web-1' })).toBeUndefined();
+    expect(kept({ version: 1, revision: 'web-2' })).toBeUndefined();
   });
 
   it('limit any permit', () => {

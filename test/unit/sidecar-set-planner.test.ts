@@ -4,7 +4,7 @@ import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { engineNoFleetWorker, engineNoWorkers, engineSilent } from '../../api/engine/engine-trouble.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
-import { ordersAnnotation, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
 import { hashAnnotation, hotMark } from '../../api/sidecar-set/marks.ts';
 import { newSidecarRevision } from '../../api/sidecar-set/revision.ts';
@@ -44,12 +44,16 @@ interface Given {
   readonly more?: Partial<SidecarSetInput>;
 }
 
+/** The status that a plan writes; undefined: it writes none. */
+function statusIn({ upkeep }: ReturnType<typeof planSidecarSet>) {
+  return upkeep.flatMap((step) => (step.kind === 'writeStatus' ? [step.status] : []))[0];
+}
+
 /** A SidecarSet that asks for log:2 after log:1, both stored. */
 function given({ spec = {}, before = {}, orders, old = {}, updated = {}, more = {} }: Given = {}) {
   const first = sidecarSet('log:1', { spec: before });
   const wanted = sidecarSet('log:2', { spec });
-  const annotations = { ...wanted.metadata.annotations, ...(orders && ordersAnnotation(orders)) };
-  const owner = { ...wanted, metadata: { ...wanted.metadata, annotations } } as SidecarSet;
+  const owner = { ...wanted, ...(orders && { status: { rollOut: orders } }) } as SidecarSet;
   const history = [stored(first, 1), stored(wanted, 2)];
   const podsWith = (set: SidecarSet, pods: Readonly<Record<string, SidecarPod>>) =>
     Object.entries(pods).map(([name, options]) => podWith(set, name, options));
@@ -463,10 +467,25 @@ describe('the plan for a SidecarSet', () => {
     const { latest } = given();
     const orders = { version: 1, revision: latest, paused: { by: 'ann', at: '' } };
     const { input } = given({ updated: many(2), orders });
-    expect(planSidecarSet(input).upkeep).toContainEqual({
-      kind: 'writeOwner',
-      patch: { metadata: { annotations: { 'windlass.io/roll-out': null } } },
-    });
+    const status = statusIn(planSidecarSet(input));
+    expect(status?.matchedPods).toBe(2);
+    expect(status?.rollOut).toBeUndefined();
+    const { input: open } = given({ old: many(1), updated: many(1), orders });
+    expect(statusIn(planSidecarSet(open))?.rollOut).toEqual(orders);
+  });
+
+  it('moves orders of release 0.1.0 from the annotation into the status', () => {
+    const { latest, input } = given({ old: many(2) });
+    const orders = { version: 1, revision: latest, paused: { by: 'ann', at: '' } };
+    const annotations = { 'windlass.io/roll-out': JSON.stringify(orders) };
+    const removal = { kind: 'writeOwner', patch: { metadata: { annotations: { 'windlass.io/roll-out': null } } } };
+    const owner = { ...input.owner, metadata: { ...input.owner.metadata, annotations } };
+    const moved = planSidecarSet({ ...input, owner });
+    const status = statusIn(moved);
+    expect(status?.rollOut).toEqual(orders);
+    expect(moved.upkeep).not.toContainEqual(removal);
+    const read = planSidecarSet({ ...input, owner: { ...owner, ...(status && { status }) } });
+    expect(read.upkeep).toContainEqual(removal);
   });
 });
 

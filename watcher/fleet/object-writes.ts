@@ -1,6 +1,6 @@
 /** Writes of objects as they were when something was decided about them. */
 
-import type { JsonObject } from '../../api/base/json.ts';
+import { type JsonObject, mergePatchTo } from '../../api/base/json.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import type { Cache } from '../../kube/cache.ts';
@@ -32,7 +32,6 @@ export async function patchAsSeen(
   }
 }
 
-/** A merge patch keeps what it does not name, so what is no longer said is taken away by name. */
 export async function patchStatus(
   kube: Pick<KubeWriter, 'patch'>,
   resource: Resource,
@@ -40,9 +39,8 @@ export async function patchStatus(
   owner: KubeObject & { readonly status?: object },
   status: object,
 ): Promise<Seen | undefined> {
-  const gone = Object.keys(owner.status ?? {}).filter((field) => !(field in status));
-  const patch = { status: { ...Object.fromEntries(gone.map((field) => [field, null])), ...status } };
-  return await patchAsSeen(kube, resource, cache, asSeen(owner), patch as JsonObject, 'status');
+  const patch = { status: mergePatchTo((owner.status ?? {}) as JsonObject, status as JsonObject) };
+  return await patchAsSeen(kube, resource, cache, asSeen(owner), patch, 'status');
 }
 
 /** Deletes an object, unless it has changed or gone. */

@@ -4,6 +4,7 @@ import { isActive, type Pod } from '../../../api/core/pod.ts';
 import { windlassAnnotation } from '../../../api/core/well-known.ts';
 import { rollOutType } from '../../../api/fleet/operation.ts';
 import { prefetchShare } from '../../../api/fleet/pre-download.ts';
+import { ordersOf } from '../../../api/fleet/roll-out-orders.ts';
 import { sidecarSelectionName } from '../../../api/sidecar-set/selection.ts';
 import { swapSidecarType } from '../../../api/sidecar-set/swap.ts';
 import { isNotUpdate, type SidecarSet, sidecarSets } from '../../../api/sidecar-set/types.ts';
@@ -103,8 +104,8 @@ export function sidecarSetController(context: ControllerContext): Controller {
 function reasonToLook(before: SidecarSet | undefined, after: SidecarSet | undefined): 'edited' | 'changed' | undefined {
   if (before === undefined || after === undefined) return 'changed';
   if (before.metadata.generation !== after.metadata.generation) return 'edited';
-  const orders = ({ metadata: { annotations } }: SidecarSet) =>
-    [annotations?.[windlassAnnotation.rollOut], annotations?.[windlassAnnotation.prefetch]].join();
+  const orders = (set: SidecarSet) =>
+    JSON.stringify([ordersOf(set), set.metadata.annotations?.[windlassAnnotation.prefetch]]);
   const isOrdered = orders(before) !== orders(after) && !isNotUpdate(after.spec.updateStrategy);
   return isOrdered ? 'edited' : undefined;
 }
