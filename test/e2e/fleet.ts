@@ -5,7 +5,7 @@ import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource, windlassAnnotation } from '../../api/core/well-known.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
-import type { KubeClient } from '../../kube/client.ts';
+import { type KubeClient, pathOf } from '../../kube/client.ts';
 import { BrokenPromise } from '../support/broken-promise.ts';
 import type { Cluster } from '../support/cluster.ts';
 import { type FleetWatch, watchFleet } from '../support/fleet-watch.ts';
@@ -97,12 +97,13 @@ export class Fleet {
     await this.kube.patch(cloneSets, { namespace: this.namespace, name: 'web' }, 'merge', body);
   }
 
-  /** As `kubectl replace`: only name, namespace and spec are sent. */
+  /** As `kubectl replace`: what is not in the manifest, such as labels, annotations and status, is not sent. */
   async replace(change: object): Promise<void> {
     const { apiVersion, kind, spec, metadata } = await this.get();
-    const { namespace, name, resourceVersion } = metadata;
-    const body = { apiVersion, kind, metadata: { namespace, name, resourceVersion }, spec: { ...spec, ...change } };
-    await this.#world.cluster.ok(['replace', '-f', '-'], JSON.stringify(body));
+    const ref = { namespace: this.namespace, name: metadata.name };
+    const { resourceVersion } = metadata;
+    const body = { apiVersion, kind, metadata: { ...ref, resourceVersion }, spec: { ...spec, ...change } };
+    await this.kube.request('PUT', pathOf(cloneSets, ref), { body });
   }
 
   /** Changes the image of the first container. */
