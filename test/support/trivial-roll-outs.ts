@@ -9,7 +9,7 @@ import type { JsonObject } from '../../api/base/json.ts';
 import { cloneSets } from '../../api/cloneset/types.ts';
 import { changedSignal, commandEvent, queues, searchAttributes } from '../../api/engine/operations.ts';
 import { type RollOutFacts, rollOutId, rollOutType } from '../../api/fleet/operation.ts';
-import { readOrders } from '../../api/fleet/roll-out-orders.ts';
+import { isSaying, readOrders } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { NotLeading } from '../../kube/fence.ts';
 import { createMetrics } from '../../process/metrics.ts';
@@ -249,7 +249,9 @@ export async function startRollOuts({
     if (refusal === 'Denied') throw new KubeError({ status: 403, message: 'forbidden by the test' });
     if (refusal) throw new KubeError({ status: 404, reason: 'NotFound', message: 'not found' });
     const rollOut = Object.fromEntries(Object.entries(status.rollOut).filter(([, value]) => value !== null));
-    cluster.order(metadata.uid, readOrders(rollOut));
+    const orders = readOrders(rollOut);
+    // the leading watcher removes orders that say nothing
+    cluster.order(metadata.uid, orders && isSaying(orders) ? orders : undefined);
     return { metadata: { ...metadata, resourceVersion: '1' }, status: { rollOut } };
   }
 
