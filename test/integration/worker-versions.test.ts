@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Context } from '@temporalio/activity';
 import { pino } from 'pino';
 import { changedSignal, queues } from '../../api/engine/operations.ts';
@@ -26,6 +26,7 @@ import {
   type PlayedOperations,
   pullJobLooks,
   startPlayedOperations,
+  swapLooks,
   uneventful,
 } from '../support/played-operations.ts';
 import { waitFor } from '../support/wait.ts';
@@ -65,6 +66,10 @@ async function released(name: string, code: string): Promise<Release> {
   return { file, build: buildIdOf(code) };
 }
 
+interface Role {
+  stop(): Promise<void>;
+}
+
 /** Operations that wait until they are released, on a Temporal server of their own. */
 interface World {
   readonly played: PlayedOperations;
@@ -74,9 +79,11 @@ interface World {
   /** Lets them run to their ends. */
   finish(operations: readonly WantedOperation[]): Promise<void>;
   /** A worker of this release; `isVersioned` false: like releases without worker versions. */
-  startWorker(release: Release, options?: { readonly isVersioned: boolean }): Promise<{ stop(): Promise<void> }>;
+  startWorker(release: Release, options?: { readonly isVersioned: boolean }): Promise<Role>;
   /** Leads with the watcher of this release. */
-  lead(release: Release, operations: readonly WantedOperation[]): Promise<{ stop(): Promise<void> }>;
+  lead(release: Release, operations: readonly WantedOperation[]): Promise<Role>;
+  /** Stops the roles of a test and ends its operations, whether it has passed or not. */
+  clear(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -90,6 +97,19 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
   };
   const finished = new Set<string>();
   const ended = new Set<string>();
+  const swaps = new Map<string, keyof typeof swapLooks>();
+  const begun: string[] = [];
+  const running: Role[] = [];
+  function role(stop: () => Promise<void>): Role {
+    let stopped: Promise<void> | undefined;
+    const one = { stop: () => (stopped ??= stop()) };
+    running.push(one);
+    return one;
+  }
+  /** As the watch of what an effect changes does: it may come before the effect is answered. */
+  const wake = async (workflowId: string) => {
+    await played.client.workflow.getHandle(workflowId).signal(changedSignal, null);
+  };
   const played = await startPlayedOperations({
     // otherwise a server remembers a stopped worker as polling for minutes
     settings: ['frontend.enableCancelWorkerPollsOnShutdown=true', ...settings],
@@ -107,9 +127,18 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
         const seen = await uneventful.lookAtEnvironment(call);
         return ended.has(call.workflowId) && seen.kind === 'seen' ? { ...seen, instances: [] } : seen;
       },
-      'node.v1.refreshContainer': ({ workflowId }) => {
-        ended.add(workflowId);
-        return { kind: 'stopped' };
+      'node.v1.refreshContainer': async (call) => {
+        ended.add(call.workflowId);
+        await wake(call.workflowId);
+        return await uneventful['node.v1.refreshContainer'](call);
+      },
+      'node.v1.stopContainer': async (call) => {
+        await wake(call.workflowId);
+        return await uneventful['node.v1.stopContainer'](call);
+      },
+      'node.v1.pullImage': async (call) => {
+        await wake(call.workflowId);
+        return await uneventful['node.v1.pullImage'](call);
       },
       lookAtNodeImage: async (call) => {
         const look = await uneventful.lookAtNodeImage(call);
@@ -126,12 +155,15 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
         const waitingFor = { reason: 'ContainerNotStarted', blockedBy: [], blockedCount: 0, unblock: '' } as const;
         return { decision: { kind: 'wait', waitingFor }, status: {} };
       },
-      endSidecars: ({ workflowId }) => void ended.add(workflowId),
-      'fleet.v1.lookAtSwap': (call) =>
-        uneventful['fleet.v1.lookAtSwap']({ ...call, nth: ended.has(call.workflowId) ? 2 : 1 }),
-      'fleet.v1.swapStep': (call) => {
-        if (call.input.step === 'reset') ended.add(call.workflowId);
-        return uneventful['fleet.v1.swapStep'](call);
+      endSidecars: async ({ workflowId }) => {
+        ended.add(workflowId);
+        await wake(workflowId);
+      },
+      'fleet.v1.lookAtSwap': ({ workflowId }) => swapLooks[swaps.get(workflowId) ?? 'begin'],
+      'fleet.v1.swapStep': async (call) => {
+        swaps.set(call.workflowId, call.input.step === 'begin' ? 'reset' : 'done');
+        await wake(call.workflowId);
+        return await uneventful['fleet.v1.swapStep'](call);
       },
       'fleet.v1.chooseBatch': async (call) => {
         const context = Context.current();
@@ -152,6 +184,7 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
     async begin(release, name, of = types) {
       const starter = newStarter(release);
       const operations = of.map((type) => wanted(type, `${name}-${type}`));
+      begun.push(...operations.map(({ workflowId }) => workflowId));
       for (const [index, operation] of operations.entries()) {
         const pauses = ['restartContainers', 'refreshEnvironment', 'pullImages', 'swapSidecar'].includes(
           of[index] ?? '',
@@ -179,12 +212,14 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
       for (const { workflowId } of operations) await client.workflow.getHandle(workflowId).result();
     },
 
-    startWorker: async ({ file, build }, options = { isVersioned }) =>
-      played.startClusterWorker({
+    async startWorker({ file, build }, options = { isVersioned }) {
+      const worker = await played.startClusterWorker({
         identity: workerIdentity(build),
         workflowBundle: { codePath: file },
         ...(options.isVersioned && { workerDeploymentOptions: deploymentOptions(build) }),
-      }),
+      });
+      return role(() => worker.stop());
+    },
 
     async lead(release, operations) {
       const lost = new AbortController();
@@ -206,13 +241,18 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
         },
         lost.signal,
       );
-      return {
-        async stop() {
-          lost.abort(new Error('lost'));
-          await done;
-          await starter.stop();
-        },
-      };
+      return role(async () => {
+        lost.abort(new Error('lost'));
+        await done;
+        await starter.stop();
+      });
+    },
+
+    async clear() {
+      await Promise.all(running.splice(0).map((one) => one.stop()));
+      // most have ended
+      const handles = begun.splice(0).map((workflowId) => client.workflow.getHandle(workflowId));
+      await Promise.all(handles.map((handle) => handle.terminate().catch(() => undefined)));
     },
 
     stop: () => played.stop(),
@@ -277,6 +317,10 @@ describe('F1: operations on a server that versions workers', () => {
     expect(world.isVersioned).toBe(true);
   });
 
+  afterEach(async () => {
+    await world?.clear();
+  });
+
   afterAll(async () => {
     await world?.stop();
   });
@@ -287,7 +331,7 @@ describe('F1: operations on a server that versions workers', () => {
     const { client } = world.played;
     const early = await world.startWorker(before, { isVersioned: false });
     const operations = await world.begin({ ...before, build: '' }, 'early', durable);
-    const worker = await world.startWorker(after);
+    await world.startWorker(after);
     let leader = await world.lead(after, operations);
     await waitFor('all to be begun anew', async (see) => see(await runsOn(after)) === operations.length);
     const runIds = async () => {
@@ -301,19 +345,17 @@ describe('F1: operations on a server that versions workers', () => {
     await world.finish(operations);
     expect(await runIds()).toEqual(begun);
     expect(effectsOf(world.played, operations).toSorted()).toEqual(durableEffects);
-    await leader.stop();
-    await worker.stop();
   });
 
   it('move to the new release and back, and do everything once', async () => {
     const { client } = world.played;
-    const workers = [await world.startWorker(before)];
+    await world.startWorker(before);
     let leader = await world.lead(before, []);
     await waitFor('the first release to be current', async () => (await versionState(client, before.build))?.isCurrent);
     const operations = await world.begin(before, 'moving');
     await waitFor('all to be pinned', async (see) => see(await runsOn(before)) === operations.length);
 
-    workers.push(await world.startWorker(after));
+    await world.startWorker(after);
     await leader.stop();
     leader = await world.lead(after, operations);
     await waitFor('all to have moved', async (see) => see(await runsOn(after)) === operations.length);
@@ -325,8 +367,6 @@ describe('F1: operations on a server that versions workers', () => {
     await waitFor('all to be back', async (see) => see(await runsOn(before)) === operations.length);
     await world.finish(operations);
     expect(effectsOf(world.played, operations).toSorted()).toEqual(effects);
-    await leader.stop();
-    await Promise.all(workers.map((worker) => worker.stop()));
   });
 
   it('are begun anew when no worker of their version is left', async () => {
@@ -339,14 +379,12 @@ describe('F1: operations on a server that versions workers', () => {
     await leader.stop();
     await old.stop();
 
-    const worker = await world.startWorker(after);
+    await world.startWorker(after);
     leader = await world.lead(after, operations);
     await waitFor('all to be begun anew', async (see) => see(await runsOn(after)) === operations.length);
     expect(await versionState(client, before.build)).toMatchObject({ isCurrent: false, isPolled: false, runs: 0 });
     await world.finish(operations);
     expect(effectsOf(world.played, operations).toSorted()).toEqual(durableEffects);
-    await leader.stop();
-    await worker.stop();
   });
 });
 
@@ -356,6 +394,10 @@ describe('F1: operations on a server without versions of workers', () => {
   beforeAll(async () => {
     world = await startWorld(['system.enableDeploymentVersions=false']);
     expect(world.isVersioned).toBe(false);
+  });
+
+  afterEach(async () => {
+    await world?.clear();
   });
 
   afterAll(async () => {
@@ -370,7 +412,7 @@ describe('F1: operations on a server without versions of workers', () => {
     const firstRuns = await runIds();
     await leader.stop();
 
-    const worker = await world.startWorker(after);
+    await world.startWorker(after);
     leader = await world.lead(after, operations);
     await waitFor('both workers to poll', async (see) => {
       const builds = see(await pollersOf(client, [])).map(({ build }) => build);
@@ -388,8 +430,6 @@ describe('F1: operations on a server without versions of workers', () => {
     await world.finish(operations);
     expect(await runIds()).toEqual(secondRuns);
     expect(effectsOf(world.played, operations).toSorted()).toEqual(durableEffects);
-    await leader.stop();
-    await worker.stop();
 
     async function runIds(): Promise<readonly string[]> {
       const found = operations.map(({ workflowId }) => client.workflow.getHandle(workflowId).describe());

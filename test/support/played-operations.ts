@@ -88,13 +88,19 @@ const tag = {
   backoffLimit: 3,
 } as const;
 
-/** A swap of one sidecar that has not begun. */
+/** A swap of one sidecar. */
 const swap = {
   kind: 'open',
-  stage: 'begin',
   incoming: [{ container: 'mesh-2', image: 'mesh:v2' }],
   outgoing: [{ container: 'mesh-1', image: 'empty:1' }],
   target: 'hash',
+} as const;
+
+/** What looks at a swap find: before its first and its second write, and after that. */
+export const swapLooks = {
+  begin: { ...swap, stage: 'begin' },
+  reset: { ...swap, stage: 'reset' },
+  done: { kind: 'done' },
 } as const;
 
 /** What looks at a pull job find. */
@@ -179,7 +185,7 @@ export const uneventful: Answers = {
   'fleet.v1.tellNodes': ({ nth }) =>
     nth === 1 ? { kind: 'wave', nodes: ['node-1'], of: 1, ended: 0, rest: 0 } : { kind: 'idle', of: 1, ended: 1 },
   'fleet.v1.awaitNodes': () => ({ nodes: [{ node: 'node-1', at, ms: 1_000 }] }),
-  'fleet.v1.lookAtSwap': ({ nth }) => (nth === 1 ? swap : { kind: 'done' }),
+  'fleet.v1.lookAtSwap': ({ nth }) => swapLooks[nth === 1 ? 'begin' : 'done'],
   'fleet.v1.swapStep': () => ({ kind: 'written', at }),
   'fleet.v1.awaitSwap': () => ({ kind: 'reached' }),
   identifySignal: () => 'ann',
