@@ -202,12 +202,13 @@ class Conformance {
     return queue;
   }
 
-  /** Advances the nodes until the result is neither empty nor false. */
+  /** Advances the nodes, a step each few milliseconds, until the result is neither empty nor false. */
   async until<Value>(what: string, probe: () => Value) {
-    return await waitFor(what, () => {
+    const step = () => {
       this.#playNodes();
       return probe();
-    });
+    };
+    return await waitFor(what, step, { mostPauseMs: 10 });
   }
 
   /** Waits until there are no more writes. */
@@ -218,7 +219,7 @@ class Conformance {
       const now = this.controller.writes.length;
       quiet = now === writes ? quiet + 1 : 0;
       writes = now;
-      return quiet >= 6;
+      return quiet >= 20;
     });
   }
 

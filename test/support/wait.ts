@@ -6,6 +6,8 @@ const patienceMs = 300_000;
 
 export interface WaitOptions {
   readonly deadlineMs?: number;
+  /** The longest pause between two probes. Absent: half a second. */
+  readonly mostPauseMs?: number;
 }
 
 /** Remembers a value, to be printed if the wait fails, and returns it. */
@@ -21,7 +23,7 @@ type Nothing = undefined | null | false | 0 | '';
 export async function waitFor<Value>(
   what: string,
   probe: (see: See) => Value | Promise<Value>,
-  { deadlineMs = patienceMs }: WaitOptions = {},
+  { deadlineMs = patienceMs, mostPauseMs = 500 }: WaitOptions = {},
 ): Promise<Exclude<Value, Nothing>> {
   const stolen = measureStolen();
   const startedAtMs = performance.now();
@@ -36,7 +38,11 @@ export async function waitFor<Value>(
     late = setTimeout(() => resolve('late'), deadlineMs);
   });
   const askUntilAnswered = async (): Promise<Exclude<Value, Nothing> | undefined> => {
-    for (let pauseMs = 5; performance.now() - startedAtMs < deadlineMs; pauseMs = Math.min(pauseMs * 1.5, 500)) {
+    for (
+      let pauseMs = 5;
+      performance.now() - startedAtMs < deadlineMs;
+      pauseMs = Math.min(pauseMs * 1.5, mostPauseMs)
+    ) {
       try {
         const answer = await probe(see);
         if (answer) return answer as Exclude<Value, Nothing>;
