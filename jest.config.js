@@ -9,7 +9,7 @@ export default {
       { jsc: { target: 'es2024', parser: { syntax: 'typescript' } }, module: { type: 'es6' } },
     ],
   },
-  setupFiles: ['<rootDir>/test/support/property-seed.ts', '<rootDir>/test/support/own-instance.ts'],
+  setupFiles: ['<rootDir>/test/support/property-seed.ts'],
   testSequencer: '<rootDir>/test/runner/longest-first.ts',
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   modulePathIgnorePatterns: ['<rootDir>/.windlass'],

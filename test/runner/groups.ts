@@ -4,9 +4,6 @@ import { join } from 'node:path';
 /** The environment variable by which a run of Jest learns which of its tests are asked for. */
 export const groupVariable = 'WINDLASS_TEST_GROUP';
 
-/** The environment variable with the instances of the local platform for Jest's workers, one each. */
-export const instancesVariable = 'WINDLASS_INSTANCES';
-
 /**
  * What tests of `npm run test:proof` are about. `load`: many requests, pods or objects at once. `by-hand`: what people do to
  * workflows and activities. `slow`: what is away, stands still or is rotated for long. `docs`: the commands of the documentation.

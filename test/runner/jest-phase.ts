@@ -2,10 +2,12 @@ import { spawnSync } from 'node:child_process';
 import { root } from '../check/all.ts';
 import { startSharedWindlass } from '../support/shared-windlass.ts';
 import { judge, type Tried, type Verdict } from './again.ts';
-import { type Group, groupedFiles, groupVariable, instancesVariable } from './groups.ts';
+import { type Group, groupedFiles, groupVariable } from './groups.ts';
 import { patternsIn, runJest } from './jest.ts';
 import type { FileResult } from './jest-result.ts';
+import { type LanePart, lanesOf, togetherAtOnce } from './lanes.ts';
 import { addToLedger } from './ledger.ts';
+import { quietSeconds } from './longest-first.ts';
 import type { Phase } from './phase.ts';
 import { type PlatformNeeds, removeNamespaces, withPlatform, withPlatforms } from './platform.ts';
 import { addedUp, budgetSeconds, describeTimes, keepTimes } from './times.ts';
@@ -50,8 +52,9 @@ interface GroupedResult extends FileResult {
 const mostSecondTries = 5;
 
 /**
- * On one instance of the local platform for the files that run together, and on two for those that run alone. A file that
- * fails is run once more by itself on a new instance, unless runs are repeated or the instances are kept.
+ * On two instances of the local platform: on the first one the files that run together and then some of those that run alone,
+ * on the second one the others. A file that fails is run once more by itself on a new instance, unless runs are repeated or
+ * the instances are kept.
  */
 export function jestOnPlatform({ name, prefix, groups, signal, ...needs }: PlatformPhase): Phase['run'] {
   const first = `${prefix}-${name}`;
@@ -60,16 +63,14 @@ export function jestOnPlatform({ name, prefix, groups, signal, ...needs }: Platf
   // work for them meanwhile, and a busy one is late with the readiness of its pods.
   const options = [`--maxConcurrency=${needs.nodes > 0 ? 8 : 24}`];
 
-  /** Runs files of a group on these instances, which are up. */
+  /** Runs files of a group on this instance, which is up. */
   async function runGroup(
-    group: Group,
-    files: readonly string[],
+    { group, files }: LanePart,
     args: readonly string[],
-    instances: readonly string[],
+    instance: string,
   ): Promise<readonly GroupedResult[]> {
-    const [instance = ''] = instances;
     const isShared = group === 'together' && !needs.windlass && files.length > 1;
-    const workers = group === 'together' ? 2 : instances.length;
+    const workers = group === 'together' ? togetherAtOnce : 1;
     const running = isShared ? await startSharedWindlass(instance) : undefined;
     try {
       const results = await runJest({
@@ -78,7 +79,6 @@ export function jestOnPlatform({ name, prefix, groups, signal, ...needs }: Platf
           WINDLASS_INSTANCE: instance,
           [groupVariable]: group,
           ...(isShared && { WINDLASS_SHARED: '1' }),
-          ...(group !== 'together' && { [instancesVariable]: instances.join() }),
         },
       });
       return results.map((result) => ({ ...result, group }));
@@ -91,7 +91,9 @@ export function jestOnPlatform({ name, prefix, groups, signal, ...needs }: Platf
     const tests = failures.map(({ test }) => test || 'the file as a whole').join('; ');
     console.log(`\n${file} failed (${tests}): it is run again alone`);
     const instance = `${first}-again`;
-    const [result] = await withPlatform({ ...needs, instance }, () => runGroup(group, [file], args, [instance]));
+    const [result] = await withPlatform({ ...needs, instance }, () =>
+      runGroup({ group, files: [file] }, args, instance),
+    );
     return result;
   }
 
@@ -101,16 +103,19 @@ export function jestOnPlatform({ name, prefix, groups, signal, ...needs }: Platf
     const chosen = groups.filter((group) => files[group].length > 0);
     const isOne = chosen.every((group) => group === 'together' || files[group].length === 1);
     const instances = isOne ? [first] : [first, `${first}-2`];
-    const results = await withPlatforms({ instances, ...needs }, () =>
-      repeated(times, signal, async (round) => {
-        if (round > 1) for (const instance of instances) await removeNamespaces(instance, needs);
+    const lanes = lanesOf(files, groups, instances.length, quietSeconds());
+    const failed = new AbortController();
+    const results = await withPlatforms({ instances, ...needs }, (instance, index) =>
+      repeated(times, AbortSignal.any([signal, failed.signal]), async (round) => {
+        if (round > 1) await removeNamespaces(instance, needs);
         const all: GroupedResult[] = [];
-        for (const group of chosen) {
-          if (!signal.aborted) all.push(...(await runGroup(group, files[group], rest, instances)));
+        for (const part of lanes[index] ?? []) {
+          if (!signal.aborted) all.push(...(await runGroup(part, rest, instance)));
         }
+        if (all.some(({ counts }) => counts.failed > 0)) failed.abort();
         return all;
       }),
-    );
+    ).then((all) => all.flat());
     tellTimes(name, results);
     const red = results.filter(({ counts }) => counts.failed > 0);
     const isTriedAgain = times === 1 && !needs.keep && red.length <= mostSecondTries;

@@ -6,6 +6,11 @@ const root = join(import.meta.dirname, '../..');
 /** What a quiet run took, by file: `npm test -- order` writes it. */
 export const orderFile = join(root, 'test/runner/order.json');
 
+/** The seconds of each file in that run. */
+export function quietSeconds(): Readonly<Record<string, number>> {
+  return JSON.parse(readFileSync(orderFile, 'utf8'));
+}
+
 /**
  * The order in which Jest runs files: the longest first, so that two workers end at about the same time, and the same order
  * in each run. New files, whose time is unknown, come before all others.
@@ -13,7 +18,7 @@ export const orderFile = join(root, 'test/runner/order.json');
 // biome-ignore lint/style/noDefaultExport: Jest looks for it
 export default class LongestFirst {
   sort<File extends { readonly path: string }>(files: readonly File[]): File[] {
-    const seconds: Readonly<Record<string, number>> = JSON.parse(readFileSync(orderFile, 'utf8'));
+    const seconds = quietSeconds();
     const timeOf = ({ path }: File): number => seconds[relative(root, path)] ?? Infinity;
     return files.toSorted((a, b) => timeOf(b) - timeOf(a) || a.path.localeCompare(b.path));
   }

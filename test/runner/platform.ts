@@ -38,14 +38,28 @@ export async function withPlatform<Result>(needs: PlatformNeeds, work: () => Pro
   }
 }
 
-/** The same with several instances, of which each is brought up after the one before. */
+/**
+ * The same with several instances, each with its own part of the work. The first one begins as soon as it is up; the others
+ * are brought up meanwhile, each after the one before.
+ */
 export async function withPlatforms<Result>(
   { instances, ...needs }: Omit<PlatformNeeds, 'instance'> & { readonly instances: readonly string[] },
-  work: () => Promise<Result>,
-): Promise<Result> {
-  const [instance, ...others] = instances;
-  if (instance === undefined) return await work();
-  return await withPlatform({ instance, ...needs }, () => withPlatforms({ instances: others, ...needs }, work));
+  work: (instance: string, index: number) => Promise<Result>,
+): Promise<readonly Result[]> {
+  let before: Promise<unknown> = Promise.resolve();
+  const parts = instances.map(async (instance, index) => {
+    const { promise: isUp, resolve } = Promise.withResolvers<void>();
+    const turn = before;
+    before = isUp;
+    await turn;
+    const part = withPlatform({ instance, ...needs }, async () => {
+      resolve();
+      return await work(instance, index);
+    });
+    return await part.finally(resolve);
+  });
+  await Promise.allSettled(parts);
+  return await Promise.all(parts);
 }
 
 /**
