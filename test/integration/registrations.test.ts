@@ -62,7 +62,9 @@ describeAlone('a cluster that has OpenKruise', () => {
     await platform.install();
 
     const { spec } = await cluster.kube.get<CustomResourceDefinition>(definitions, { name });
-    expect(spec.conversion?.webhook?.clientConfig).toEqual({ url: `https://${platform.machine}:9/convert` });
+    expect(spec.conversion?.webhook?.clientConfig).toEqual({
+      url: `https://${platform.machine}:${platform.webhookPort}/convert`,
+    });
   });
 
   it.each(['Mutating', 'Validating'] as const)(
@@ -83,7 +85,9 @@ describeAlone('a cluster that has OpenKruise', () => {
       const named = ({ webhooks = [] }: WebhookConfiguration) => webhooks.map((one) => one.name);
       expect(named(after)).toEqual(named(before));
       for (const { clientConfig } of after.webhooks ?? []) {
-        expect(clientConfig).toEqual({ url: expect.stringContaining(`https://${platform.machine}:9/`) });
+        expect(clientConfig).toEqual({
+          url: expect.stringContaining(`https://${platform.machine}:${platform.webhookPort}/`),
+        });
       }
     },
   );

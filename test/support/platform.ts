@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { webhookClientAuthority } from '../../deploy/local/control-plane.ts';
-import { findInstance, type Instance, instanceName } from '../../deploy/local/instance.ts';
+import { controlPlanePorts, findInstance, type Instance, instanceName } from '../../deploy/local/instance.ts';
 import { writeKubeconfig } from '../../deploy/local/kubeconfigs.ts';
 import { applyManifests } from '../../deploy/local/manifests.ts';
 import { killPart, partReady, startPart } from '../../deploy/local/parts.ts';
@@ -15,6 +15,8 @@ export interface TestPlatform {
   readonly temporalAddress: string;
   /** The address at which the API server reaches processes of this machine. */
   readonly machine: string;
+  /** Where the webhook of a test listens. One at a time does, so the next finds registrations and CRDs as it wants them. */
+  readonly webhookPort: number;
   /** The folder of logs, which stays after the instance was taken down. */
   readonly logs: string;
   /** The CA of the certificate that the API server presents to webhooks. */
@@ -50,16 +52,16 @@ export function testPlatform(name: string = instanceName(process.env)): TestPlat
     kubeconfig: now.kubeconfig,
     temporalAddress: now.temporal,
     machine: now.machine,
+    webhookPort: controlPlanePorts.webhook,
     logs: join(now.folder, 'logs'),
     webhookClientCa: webhookClientAuthority(instance),
     auditLog: join(now.folder, 'audit.log'),
-    // nothing listens on this port: the webhook of a test writes its own address when it starts
     install: (featureGates = '') =>
       withApi(instance, (api) =>
         applyManifests({
           api,
           kubeconfig: now.kubeconfig,
-          webhookUrl: `https://${now.machine}:9`,
+          webhookUrl: `https://${now.machine}:${controlPlanePorts.webhook}`,
           apiServerAddress: instance.addresses.controlPlane,
           cacheFolder: join(now.folder, 'roles', 'kubectl-cache'),
           featureGates,

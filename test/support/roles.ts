@@ -136,8 +136,10 @@ export async function startWebhook(
   options: readonly string[] = [],
   { knowsCaller = true }: WebhookMeans = {},
 ): Promise<RunningRole> {
-  const address = [`--webhook-host=${platform.machine}`, '--webhook-port=0', '--webhook-initialize-timeout=300s'];
-  const { config, kube, log } = await prepare('webhook', platform, [...address, gates, ...options]);
+  const { config, kube, log } = await prepare('webhook', platform, [
+    ...[`--webhook-host=${platform.machine}`, `--webhook-port=${platform.webhookPort}`],
+    ...['--webhook-initialize-timeout=300s', gates, ...options],
+  ]);
   const { featureGates, podNamespace, webhook } = config;
   const known = knowsCaller && { clientCa: readFileSync(platform.webhookClientCa, 'utf8') };
   const admission = startAdmission({ client: kube, featureGates, podNamespace, webhook, log, ...known });
