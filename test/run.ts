@@ -30,7 +30,7 @@ const phases: readonly Phase[] = [
   {
     name: 'unit',
     about: 'decisions, conversions, activities with fakes',
-    run: jest({ name: 'unit', options: ['--maxWorkers=3'], signal }),
+    run: jest({ name: 'unit', options: ['--maxWorkers=4'], signal }),
   },
   {
     name: 'replay',
