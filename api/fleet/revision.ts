@@ -142,18 +142,20 @@ export function decideUpdateRevision(
 ): RevisionDecision {
   const history = revisions.toSorted(byAge);
   const newest = history.at(-1);
-  const candidate = newRevision(owner, (newest?.revision ?? 0) + 1, collisionCount);
-  const equal = history.findLast((revision) => sameRevision(revision, candidate));
-  if (equal === undefined) return { kind: 'create', revision: candidate };
-  if (newest !== undefined && sameRevision(equal, newest)) return { kind: 'keep', revision: newest };
+  const number = (newest?.revision ?? 0) + 1;
+  const wanted = comparable({ data: revisionData(owner.template) });
+  const equal = history.findLast((revision) => comparable(revision) === wanted);
+  // only a new one needs a name, whose hash takes longer than all else here
+  if (equal === undefined) return { kind: 'create', revision: newRevision(owner, number, collisionCount) };
+  if (equal === newest) return { kind: 'keep', revision: newest };
 
   const { ownAnnotations = {} } = owner;
   const annotations = { ...equal.metadata.annotations, ...ownAnnotations };
   return {
     kind: 'renumber',
-    revision: { ...equal, revision: candidate.revision, metadata: { ...equal.metadata, annotations } },
+    revision: { ...equal, revision: number, metadata: { ...equal.metadata, annotations } },
     patch: {
-      revision: candidate.revision,
+      revision: number,
       ...(Object.keys(ownAnnotations).length > 0 && { metadata: { annotations: ownAnnotations } }),
     },
   };
