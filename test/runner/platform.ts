@@ -1,5 +1,5 @@
 import { down, status, up } from '../../deploy/local/platform.ts';
-import { createProgress } from '../../deploy/local/progress.ts';
+import { createProgress, silentProgress } from '../../deploy/local/progress.ts';
 import { run } from '../../deploy/local/run.ts';
 import { toolPath } from '../../deploy/local/tools.ts';
 
@@ -20,9 +20,11 @@ export interface PlatformNeeds {
  * run that was killed left behind is taken down first, and the instance is taken down however the work ends. If it cannot be
  * brought up, that is tried once more.
  */
-export async function withPlatform<Result>(needs: PlatformNeeds, work: () => Promise<Result>): Promise<Result> {
-  const { instance, nodes, windlass, featureGates, keep } = needs;
-  const progress = createProgress();
+export async function withPlatform<Result>(
+  { instance, nodes, windlass, featureGates, keep }: PlatformNeeds,
+  work: () => Promise<Result>,
+  progress = createProgress(),
+): Promise<Result> {
   if (!keep) await down(instance, progress);
   try {
     const bringUp = () => up({ name: instance, nodes, windlass, featureGates, progress });
@@ -52,11 +54,13 @@ export async function withPlatforms<Result>(
     const turn = before;
     before = isUp;
     await turn;
-    const part = withPlatform({ instance, ...needs }, async () => {
+    // spinners would overwrite what tests print on a terminal
+    const progress = index > 0 && process.stderr.isTTY ? silentProgress : createProgress();
+    const begin = () => {
       resolve();
-      return await work(instance, index);
-    });
-    return await part.finally(resolve);
+      return work(instance, index);
+    };
+    return await withPlatform({ instance, ...needs }, begin, progress).finally(resolve);
   });
   await Promise.allSettled(parts);
   return await Promise.all(parts);
