@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/common';
 import type { PullResult } from '../../activities/cri/pull-contract.ts';
+import { timestamp } from '../../api/base/time.ts';
 import { kubeResource, pullSecretAnnotation, windlassAnnotation } from '../../api/core/well-known.ts';
 import { pullOnNodesId } from '../../api/image-pull-job/operation.ts';
 import {
@@ -91,6 +92,40 @@ describe('an ImagePullJob', () => {
     const ended = await job.until('the end', ({ status }) => status?.completionTime);
     expect(ended.status).toMatchObject({ succeeded: 2, failed: 1, failedNodes: [second.ref.name] });
     expect(players.map(({ pulls }) => pulls.length)).toEqual([1, 1, 1]);
+  });
+
+  it.concurrent('IPJ-20: waits for the NodeImage of a node that is ready, names the node, and goes on when it is there', async () => {
+    const { cluster, connection } = windlass();
+    const [known] = await newNodes(1);
+    const late = await NodePlayer.join(cluster);
+    joined.push(late);
+    await late.startDaemon(connection);
+    if (!known) throw new Error('no node');
+    const readySince = (ms: number) => {
+      const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime: timestamp(ms) }];
+      const [ref, status] = [{ name: late.ref.name }, { conditions }];
+      return cluster.kube.patch(kubeResource.nodes, ref, 'merge', { status }, { subresource: 'status' });
+    };
+    // in the future: on a slow machine, too, it gets no NodeImage meanwhile
+    await readySince(Date.now() + 3_600_000);
+    const job = await newJob([known, late]);
+    const waiting = await job.until(
+      'the wait',
+      ({ status }) => status?.waitingFor?.reason === 'NoNodeImages' && status.succeeded === 1,
+    );
+    expect(waiting.status).toMatchObject({
+      desired: 2,
+      waitingFor: {
+        blockedBy: [`node/${late.ref.name}`],
+        unblock: expect.stringContaining('a node gets its NodeImage when it has been ready for a while'),
+      },
+    });
+    expect(waiting.status?.completionTime).toBeUndefined();
+
+    await readySince(Date.now() - 3_600_000);
+    const { status } = await job.until('the end', (live) => live.status?.completionTime);
+    expect(status).toMatchObject({ desired: 2, succeeded: 2, message: 'job has completed' });
+    expect(late.pulls).toHaveLength(1);
   });
 
   it.concurrent('retries only what failed, pauses, and says at an abort which nodes have the image', async () => {
