@@ -12,6 +12,7 @@ import { parseConfig } from '../../process/config.ts';
 import { createLogger, type Logger } from '../../process/log.ts';
 import { createMetrics } from '../../process/metrics.ts';
 import { installTemporalRuntime, registerSearchAttributes } from '../../process/temporal.ts';
+import type { FleetWork } from '../../watcher/fleet/work.ts';
 import { Watcher } from '../../watcher/watcher.ts';
 import { startAdmission } from '../../webhook/admission.ts';
 import { claimNamespace } from '../../workers/cluster-claim.ts';
@@ -39,6 +40,13 @@ export interface RoleMeans {
 const periods = ['--full-pass-period=2s', '--engine-silent-after=3s'];
 const gates = '--feature-gates=SidecarTerminator=true,ImagePullJobGate=true';
 
+/** A watcher whose worker of queue `fleet` can be stopped while it leads. */
+export interface RunningWatcher extends RunningRole {
+  stopFleetWorker(): Promise<void>;
+  /** Starts it again in the same term. */
+  startFleetWorker(): void;
+}
+
 /** How a watcher is started. */
 export interface WatcherMeans {
   /** Added to those of all watchers in tests. */
@@ -51,7 +59,7 @@ export interface WatcherMeans {
 export async function startWatcher(
   { platform, client }: RoleMeans,
   { options = [], build }: WatcherMeans = {},
-): Promise<RunningRole> {
+): Promise<RunningWatcher> {
   const { config, kube, log } = await prepare('watcher', platform, [
     ...periods,
     gates,
@@ -68,8 +76,13 @@ export async function startWatcher(
   const prepareTemporal = async (signal: AbortSignal) =>
     registerSearchAttributes({ config: config.temporal, log, signal, client });
   const metrics = createMetrics('watcher');
-  const fleets = fleetWorker({ config: config.temporal, client, log, metrics });
-  const workFleets = fleets.work;
+  const newFleets = () => fleetWorker({ config: config.temporal, client, log, metrics });
+  let fleets = newFleets();
+  let term: FleetWork | undefined;
+  const workFleets = (work: FleetWork) => {
+    term = work;
+    fleets.work(work);
+  };
   const watcher = new Watcher({
     kube,
     client,
@@ -86,6 +99,11 @@ export async function startWatcher(
   });
   watcher.start();
   return {
+    stopFleetWorker: () => fleets.stop(),
+    startFleetWorker() {
+      fleets = newFleets();
+      if (term) fleets.work(term);
+    },
     async stop() {
       await fleets.stop();
       await watcher.stop();
