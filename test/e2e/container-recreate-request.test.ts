@@ -296,6 +296,13 @@ describe('steering', () => {
     await eventSays(namespace, 'Skipped', /Skipped logger by alice/);
     expect(await startsOf(pod)).toEqual({ app: 2, proxy: 1, logger: 1 });
 
+    await operation.signal('skip', { by: 'bob', target: 'prxy' });
+    const names = 'app, proxy and logger';
+    const noSuch = `Command skip by bob has no effect: container "prxy" is not one of the request, which has ${names}`;
+    await eventSays(namespace, 'CommandRefused', new RegExp(noSuch));
+    await operation.signal('skip', { by: 'bob', target: 'logger' });
+    await eventSays(namespace, 'CommandRefused', /skip by bob has no effect: container "logger" is skipped already/);
+
     await operation.signal('resume', { by: 'alice' });
     await waitFor('the second container to be stopped', async (see) => {
       const request = see(await cluster.get<ContainerRecreateRequest>('crr', namespace, 'restart-web'));
@@ -309,6 +316,46 @@ describe('steering', () => {
       'skipped by alice',
     ]);
     expect((await startsOf(pod)).logger).toBe(1);
+  });
+});
+
+describe('a container that does not come back', () => {
+  it.concurrent('is waited for with its exit code, as the kubelet says it, and can be skipped', async () => {
+    const namespace = await cluster.newNamespace();
+    const command = 'if [ -e /state/ran ]; then exit 7; fi; touch /state/ran; trap exit TERM; sleep 99999 & wait';
+    const app = { name: 'app', image: 'busybox:1.36', command: ['sh', '-c', command] };
+    const pod = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'web', namespace },
+      spec: {
+        terminationGracePeriodSeconds: 1,
+        containers: [{ ...app, volumeMounts: [{ name: 'state', mountPath: '/state' }] }],
+        volumes: [{ name: 'state', emptyDir: {} }],
+      },
+    };
+    await cluster.ok(['apply', '-f', '-'], JSON.stringify(pod));
+    await cluster.readyPod(namespace, 'web');
+    const request = {
+      apiVersion: 'apps.kruise.io/v1beta1',
+      kind: 'ContainerRecreateRequest',
+      metadata: { name: 'restart-web', namespace },
+      spec: { podName: 'web', containers: [{ name: 'app' }] },
+    };
+    await cluster.ok(['apply', '-f', '-'], JSON.stringify(request));
+    const waitingFor = await waitFor('the exit code', async (see) => {
+      const { status } = await cluster.get<ContainerRecreateRequest>('crr', namespace, 'restart-web');
+      return see(status?.waitingFor)?.unblock.includes('CrashLoopBackOff') && status?.waitingFor;
+    });
+    expect(waitingFor).toMatchObject({
+      reason: 'ContainerNotReady',
+      blockedBy: ['container/app'],
+      unblock: expect.stringMatching(/; app: CrashLoopBackOff: exit code 7 \(Error\)$/),
+    });
+    await cluster.ok(['annotate', 'crr', 'restart-web', '-n', namespace, 'windlass.io/command=skip app']);
+    const { status } = await completed(namespace, 'restart-web');
+    expect(status?.waitingFor).toBeUndefined();
+    await cluster.ok(['delete', 'pod', 'web', '-n', namespace, '--wait=false']);
   });
 });
 
