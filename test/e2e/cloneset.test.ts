@@ -260,18 +260,57 @@ describeTogether('a CloneSet', () => {
     await fleet.command('retry');
     await fleet.untilUpdated(4);
   });
+
+  it.concurrent('says which image the kubelet cannot pull, and what a skip does not change', async () => {
+    const fleet = await fleetOf({ replicas: 2 });
+    const missing = 'busybox:0.0';
+    await fleet.update(missing);
+    const waits = (what: string, text: string) =>
+      fleet.until(what, ({ status }) => status?.waitingFor?.unblock.includes(text) ?? false);
+    const { status } = await waits('the reason of the kubelet', 'ErrImagePull');
+    const [stopped = ''] = fleet.ofImage(missing);
+    expect(status?.waitingFor).toMatchObject({
+      reason: 'ContainersNotSwapped',
+      blockedBy: [`pod/${stopped}`],
+      unblock: expect.stringMatching(new RegExp(`; ${stopped}: app: ErrImagePull: .*${missing}.*not found`)),
+    });
+
+    const { operation } = fleet;
+    await operation.signal('skip', { by: 'ann', target: 'web-nope' });
+    const pods = [...fleet.pods().keys()].toSorted((a, b) => a.localeCompare(b)).join(', ');
+    const refused = 'Command skip by ann has no effect: web-nope is none of its pods: it has';
+    await fleet.eventSays('CommandRefused', new RegExp(`^${refused} ${pods}$`));
+    await operation.signal('skip', { by: 'ann', target: stopped });
+    const still = `still unavailable, and so still counted by maxUnavailable: ${stopped}`;
+    await fleet.eventSays('Skipped', new RegExp(`^Skipped ${stopped} by ann; ${still}$`));
+    await waits('the skipped pod', `skipped, still unavailable: ${stopped}`);
+    await operation.signal('skip', { by: 'bob', target: stopped });
+    await fleet.eventSays('CommandRefused', new RegExp(`skip by bob has no effect: skipped already: ${stopped}$`));
+    expect(fleet.ofImage(missing)).toEqual([stopped]);
+
+    await fleet.update(images.new);
+    await fleet.untilUpdated(2);
+    fleet.neverFewerReady(1);
+  });
+});
+
+const volume = (name: string) => ({
+  metadata: { name },
+  spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Mi' } } },
+});
+
+/** What differs where the pods of a CloneSet have these volumes each. */
+const withVolumes = (...names: readonly string[]) => ({
+  volumeClaimTemplates: names.map(volume),
+  containers: [container('app', { volumeMounts: names.map((name) => ({ name, mountPath: `/${name}` })) })],
 });
 
 describeTogether('a CloneSet with two volumes for each pod', () => {
   it.concurrent('CS-46, CS-73: mounts the same PVCs again when all its pods have been deleted, and leaves no other', async () => {
-    const volume = (name: string) => ({
-      metadata: { name },
-      spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Mi' } } },
-    });
-    const volumeMounts = ['data', 'logs'].map((name) => ({ name, mountPath: `/${name}` }));
+    const { volumeClaimTemplates, containers } = withVolumes('data', 'logs');
     const fleet = await fleetOf({
-      spec: { volumeClaimTemplates: ['data', 'logs'].map(volume), scaleStrategy: { enablePVCReuse: true } },
-      containers: [container('app', { volumeMounts })],
+      spec: { volumeClaimTemplates, scaleStrategy: { enablePVCReuse: true } },
+      containers,
     });
     const claims = async () => {
       const { items } = await cluster.kube.list(kubeResource.persistentVolumeClaims, { namespace: fleet.namespace });
@@ -299,7 +338,53 @@ describeTogether('a CloneSet with two volumes for each pod', () => {
     expect(mounted.toSorted()).toEqual(before.claims.map((claim) => claim.split(' ')[0]));
     expect(await claims()).toEqual(before.claims);
   });
+
+  it.concurrent('CS-72: cannot create old pods without the template that they mount, says what helps, and makes no PVCs for them', async () => {
+    const { volumeClaimTemplates, containers } = withVolumes('data', 'logs');
+    const rollingUpdate = { partition: '100%' };
+    const fleet = await fleetOf({ replicas: 1, rollingUpdate, spec: { volumeClaimTemplates }, containers });
+    const { namespace } = fleet;
+    const old = (await fleet.get()).status?.updateRevision;
+    const given = withVolumes('logs');
+    const template = { spec: { containers: given.containers } };
+    const change = { spec: { volumeClaimTemplates: given.volumeClaimTemplates, template } };
+    const { stderr } = await local.kubectl([
+      ...['patch', 'clonesets', 'web', '-n', namespace, '--type=merge', '-p', JSON.stringify(change)],
+    ]);
+    expect(stderr).toContain(
+      `Warning: spec.volumeClaimTemplates: without "data", which container "app" of revision ${old} mounts, ` +
+        'no pod of it can be created again, and partition keeps pods there',
+    );
+
+    await fleet.patch({ spec: { replicas: 2 } });
+    const { status } = await fleet.waitsFor('CannotCreate');
+    expect(status?.waitingFor?.unblock).toContain(
+      `revision ${old} mounts "data" in container "app", which nothing provides: add a template "data" to ` +
+        `spec.volumeClaimTemplates, or lower partition, so that new pods get revision ${status?.updateRevision}; Invalid: `,
+    );
+    await waitFor('further tries', async (see) => {
+      const events = see(await cluster.eventsOf(await fleet.get()));
+      return events.filter(({ reason }) => reason === 'FailedCreate').length > 3;
+    });
+    await fleet.patch({ spec: { volumeClaimTemplates } });
+    await fleet.until('the second pod', (set) => set.status?.readyReplicas === 2);
+    // two for each of the pods, and what was made before the first refusal
+    const created = await madeClaims(namespace);
+    expect(created.length).toBeLessThanOrEqual(5);
+  });
 });
+
+/** The calls that have made a PVC in a namespace. */
+async function madeClaims(namespace: string): Promise<readonly string[]> {
+  const made: string[] = [];
+  const of = `/api/v1/namespaces/${namespace}/persistentvolumeclaims`;
+  for await (const { verb, requestURI, responseStatus } of local.auditLog()) {
+    const [path, query = ''] = requestURI.split('?');
+    if (verb !== 'create' || path !== of || query.includes('dryRun')) continue;
+    if (responseStatus?.code === 201) made.push(requestURI);
+  }
+  return made;
+}
 
 describeProof('slow', 'an update of twenty pods', () => {
   let fleet: Fleet;
