@@ -52,6 +52,9 @@ export const mostSkipBytes = 1_800;
 
 const mostNameBytes = 120;
 
+/** A roll-out is told of a wait once it has lasted for 5 s, and the status says it at once. */
+const noPodInTheWay = 'it has no target, and the roll-out has not waited for a pod for 5 s; name the pod';
+
 /** Names of pods in an Event. */
 const mostListBytes = 300;
 
@@ -110,7 +113,7 @@ export function ordersAfter(command: OrderCommand, scene: OrderScene): OrdersAft
     case 'skip': {
       const names = command.target === undefined ? podsIn(scene.blockedBy) : podsNamed(command.target, scene);
       if (typeof names === 'string') return { refused: names };
-      if (names.length === 0) return { refused: 'it has no target, and the roll-out does not wait for a pod' };
+      if (names.length === 0) return { refused: noPodInTheWay };
       const skips = names.filter((name) => !skip?.includes(name));
       if (skips.length === 0) return { refused: `skipped already: ${listed(names, mostListBytes)}` };
       const all = [...(skip ?? []), ...skips];

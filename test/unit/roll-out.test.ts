@@ -369,7 +369,7 @@ describe('a command', () => {
     const both = hearing(again, command('skip'));
     expect(leaveIn(both)).toMatchObject({ skip: ['web-c', 'web-a', 'web-b'] });
     const third = hearing(both, verdict(both, pods(chosen('web-d'))));
-    expect(refusalOf(third, { name: 'skip', ...by })).toMatch(/does not wait for a pod/);
+    expect(refusalOf(third, { name: 'skip', ...by })).toMatch(/has not waited for a pod for 5 s; name the pod$/);
   });
 
   it('forgets the skip of a pod that the object does not have', () => {
