@@ -15,6 +15,34 @@ import type { Revisions } from './revisions.ts';
 import { ordersFor, permitUnder, undoOf } from './roll-out-orders.ts';
 import type { Workload } from './workload.ts';
 
+/** Everything that the decisions of a pass share. */
+export interface FleetScene<Owner extends Workload = Workload, Input extends FleetInput<Owner> = FleetInput<Owner>> {
+  readonly input: Input;
+  readonly owner: Owner;
+  readonly resource: Resource;
+  readonly scheme: Pick<RevisionScheme<never>, 'podLabels' | 'recreatesForClaims'>;
+  readonly strategy: UpdateStrategy;
+  /** What a person can do about each wait. */
+  readonly texts: FleetWaitTexts;
+  /** How many pods the workload wants. */
+  readonly replicas: number;
+  /** RFC 3339. */
+  readonly now: string;
+  readonly counted: readonly FleetPod[];
+  /** Pods that a preview counts as if they were there; absent: none. */
+  readonly coming?: readonly AlikePods[];
+  readonly revisions: Revisions;
+  /** What pods are to become. */
+  readonly target: ControllerRevision;
+  /** What pods are made of that are to stay old. */
+  readonly other: ControllerRevision;
+  /** The permit, if it is one for what is to be done now. */
+  readonly permit: Permit | undefined;
+  readonly isUndo: boolean;
+  /** What operators have decided about what is to be done now. */
+  readonly orders: RollOutOrders | undefined;
+}
+
 /** The reasons of these rules. */
 export type FleetWaitReason =
   | 'Paused'
@@ -80,34 +108,6 @@ export interface UpdateStrategy {
   readonly lifecycle: Lifecycle | undefined;
   /** Absent: nothing is pre-downloaded. */
   readonly preDownload?: PreDownloadSettings;
-}
-
-/** Everything that the decisions of a pass share. */
-export interface FleetScene<Owner extends Workload = Workload, Input extends FleetInput<Owner> = FleetInput<Owner>> {
-  readonly input: Input;
-  readonly owner: Owner;
-  readonly resource: Resource;
-  readonly scheme: Pick<RevisionScheme<never>, 'podLabels' | 'recreatesForClaims'>;
-  readonly strategy: UpdateStrategy;
-  /** What a person can do about each wait. */
-  readonly texts: FleetWaitTexts;
-  /** How many pods the workload wants. */
-  readonly replicas: number;
-  /** RFC 3339. */
-  readonly now: string;
-  readonly counted: readonly FleetPod[];
-  /** Pods that a preview counts as if they were there; absent: none. */
-  readonly coming?: readonly AlikePods[];
-  readonly revisions: Revisions;
-  /** What pods are to become. */
-  readonly target: ControllerRevision;
-  /** What pods are made of that are to stay old. */
-  readonly other: ControllerRevision;
-  /** The permit, if it is one for what is to be done now. */
-  readonly permit: Permit | undefined;
-  readonly isUndo: boolean;
-  /** What operators have decided about what is to be done now. */
-  readonly orders: RollOutOrders | undefined;
 }
 
 /** Puts together what the input says about where the pods are to go. */
