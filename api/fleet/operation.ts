@@ -35,7 +35,7 @@ export interface RollOutFacts {
   readonly noUndo?: string;
   /** How many pods the object wants. */
   readonly replicas: number;
-  /** The commands of operators that are in effect, from the object's annotation. */
+  /** The commands of operators that are in effect, from the object's status. */
   readonly orders?: RollOutOrders;
 }
 

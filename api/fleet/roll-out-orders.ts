@@ -4,7 +4,8 @@
 // database, and when nothing is left to roll out: pods that are recreated after an undo must have the previous revision.
 // There `kubectl replace` and GitOps tools do not reach them. The roll-out decides on them and has the leading watcher write
 // them; the leading watcher itself removes those that no longer apply. People give commands instead of editing the status.
-import { isJsonObject, type Json } from '../base/json.ts';
+import { isJsonObject, type Json, listOr } from '../base/json.ts';
+import { jsonBytes } from '../base/json-bytes.ts';
 import { windlassAnnotation } from '../core/well-known.ts';
 
 /** Who gave an order, and when (RFC 3339 in UTC). */
@@ -28,6 +29,15 @@ export interface RollOutOrders {
   readonly skip?: readonly string[];
 }
 
+/** Orders travel through histories, and the names of skipped pods are what grows in them. As JSON. */
+export const mostSkipBytes = 1_800;
+
+/**
+ * What is read of orders, as anybody may have written them: numbers of characters, and of names in `skip`. A version is far from
+ * what a number can count.
+ */
+export const ordersLimit = { version: 1e15, revision: 253, by: 256, at: 64, skip: 450, name: 320 } as const;
+
 /** An object that operators may have given orders for. */
 export interface OrderedObject {
   readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
@@ -39,7 +49,9 @@ export interface OrderedObject {
  * in an annotation, which counts for nothing once there are orders in the status.
  */
 export function ordersOf({ metadata, status }: OrderedObject): RollOutOrders | undefined {
-  return status?.rollOut ?? ordersIn(metadata.annotations?.[windlassAnnotation.rollOut]);
+  return status?.rollOut === undefined
+    ? ordersIn(metadata.annotations?.[windlassAnnotation.rollOut])
+    : readOrders(status.rollOut);
 }
 
 /** Whether the object has the annotation of release 0.1.0. */
@@ -61,28 +73,50 @@ export function isSaying({ paused, aborted, undo, skip = [] }: RollOutOrders): b
   return [paused, aborted, undo].some((order) => order !== undefined) || skip.length > 0;
 }
 
-/** Parses orders from JSON. Invalid parts are left out; undefined when the revision is missing. */
+/** Parses orders from JSON. Invalid parts are left out; undefined when it is unknown which revision they are about. */
 export function readOrders(value: unknown): RollOutOrders | undefined {
   if (!isJsonObject(value)) return undefined;
-  const { version, revision, undo, skip } = value;
-  if (typeof version !== 'number' || typeof revision !== 'string' || revision === '') return undefined;
+  const { version, undo, skip } = value;
+  const revision = readRevision(value.revision);
+  if (!isVersion(version) || revision === undefined) return undefined;
   const paused = readOrder(value.paused);
   const aborted = readOrder(value.aborted);
   const undone = readOrder(undo);
-  const to = isJsonObject(undo) ? undo.to : undefined;
-  const names = Array.isArray(skip) ? skip.filter((name) => typeof name === 'string') : [];
+  const to = readRevision(isJsonObject(undo) ? undo.to : undefined);
+  const names = readNames(skip);
   return {
     version,
     revision,
     ...(paused && { paused }),
     ...(aborted && { aborted }),
-    ...(undone && typeof to === 'string' && to !== '' && { undo: { ...undone, to } }),
+    ...(undone && to !== undefined && { undo: { ...undone, to } }),
     ...(names.length > 0 && { skip: names }),
   };
 }
 
+function isVersion(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= ordersLimit.version;
+}
+
+function readRevision(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' && value.length <= ordersLimit.revision ? value : undefined;
+}
+
 function readOrder(value: Json | undefined): Order | undefined {
   if (!isJsonObject(value)) return undefined;
-  const { by, at } = value;
-  return { by: typeof by === 'string' ? by : '', at: typeof at === 'string' ? at : '' };
+  const textOf = (field: unknown, most: number) => (typeof field === 'string' ? field.slice(0, most) : '');
+  return { by: textOf(value.by, ordersLimit.by), at: textOf(value.at, ordersLimit.at) };
+}
+
+/** The first of the names that fit. */
+function readNames(value: Json | undefined): readonly string[] {
+  let bytes = 1;
+  return listOr(value)
+    .slice(0, ordersLimit.skip)
+    .filter((name) => typeof name === 'string')
+    .filter(({ length }) => length <= ordersLimit.name)
+    .filter((name) => {
+      bytes += jsonBytes(name) + 1;
+      return bytes <= mostSkipBytes;
+    });
 }

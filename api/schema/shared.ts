@@ -1,5 +1,6 @@
 import { type TSchemaOptions, Type } from 'typebox';
 import type { JsonObject } from '../base/json.ts';
+import { ordersLimit } from '../fleet/roll-out-orders.ts';
 
 // Parts of schemas that several kinds share. Every list and string has a maximum size, because the API server estimates
 // the cost of CEL rules from the largest object that the schema allows.
@@ -94,13 +95,18 @@ export function conditions(description: string) {
 /** The orders of operators, in the shape of `api/fleet/roll-out-orders.ts`. */
 export function rollOutOrders() {
   const order = {
-    by: Type.String({ maxLength: 256, description: 'Who gave the command. Empty while that is not known.' }),
-    at: Type.String({ maxLength: 64, description: 'When the command was given.' }),
+    by: Type.String({ maxLength: ordersLimit.by, description: 'Who gave the command. Empty while that is not known.' }),
+    at: Type.String({ maxLength: ordersLimit.at, description: 'When the command was given.' }),
   };
-  const revision = { minLength: 1, maxLength: 253 };
+  const revision = { minLength: 1, maxLength: ordersLimit.revision };
   return Type.Object(
     {
-      version: Type.Integer({ minimum: 0, format: 'int64', description: 'Grows with every change of the orders.' }),
+      version: Type.Integer({
+        minimum: 0,
+        maximum: ordersLimit.version,
+        format: 'int64',
+        description: 'Grows with every change of the orders.',
+      }),
       revision: Type.String({
         ...revision,
         description: 'The revision of the spec when they were given. For another one all but `paused` are void.',
@@ -118,8 +124,8 @@ export function rollOutOrders() {
         ),
       ),
       skip: Type.Optional(
-        Type.Array(Type.String({ maxLength: 512 }), {
-          maxItems: 500,
+        Type.Array(Type.String({ maxLength: ordersLimit.name }), {
+          maxItems: ordersLimit.skip,
           'x-kubernetes-list-type': 'atomic',
           description: 'Names of pods that are left out.',
         }),

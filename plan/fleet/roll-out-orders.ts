@@ -6,6 +6,7 @@ import type { CommandAnswer, CommandName } from '../../api/engine/operations.ts'
 import {
   hasOrdersAnnotation,
   isSaying,
+  mostSkipBytes,
   type Order,
   type OrderedObject,
   ordersOf,
@@ -28,6 +29,8 @@ export interface OrderCommand {
 /** What the command is given to. */
 export interface OrderScene {
   readonly orders: RollOutOrders | undefined;
+  /** The orders that were last seen in the object. Absent: none. */
+  readonly inObject?: RollOutOrders;
   /** The revision that the spec asks for. */
   readonly revision: string;
   /** What an undo returns to. */
@@ -46,9 +49,6 @@ export interface OrderScene {
    */
   readonly namespace?: string;
 }
-
-/** Orders travel through histories, and the names of skipped pods are what grows in them. */
-export const mostSkipBytes = 1_800;
 
 const mostNameBytes = 120;
 
@@ -75,7 +75,7 @@ export function ordersAfter(command: OrderCommand, scene: OrderScene): OrdersAft
   const order: Order = { by: shortened(command.by, mostNameBytes), at: command.at };
   const kept = { ...(paused && { paused }), ...(aborted && { aborted }), ...(undo && { undo }), ...(skip && { skip }) };
   const obeyed = (orders: Omit<RollOutOrders, 'version' | 'revision'>, answer: CommandAnswer = {}) => ({
-    orders: { version: (scene.orders?.version ?? 0) + 1, revision, ...orders },
+    orders: { version: Math.max(scene.orders?.version ?? 0, scene.inObject?.version ?? 0) + 1, revision, ...orders },
     answer,
   });
   switch (command.name) {
@@ -89,6 +89,9 @@ export function ordersAfter(command: OrderCommand, scene: OrderScene): OrdersAft
       // the last thing that was ordered is taken back first
       if (paused || aborted) return obeyed(others);
       if (undo) return obeyed(rolledOut, { note: `the undo is taken back: pods get revision ${revision}` });
+      // of which this roll-out has received newer ones, so that they were put there again, as from an old manifest
+      const left = ordersFor(scene.inObject, revision);
+      if (left && (isHeld(left) || left.undo)) return obeyed({});
       return { refused: 'it is neither paused nor aborted nor undone' };
     }
     case 'retry': {

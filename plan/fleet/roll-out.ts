@@ -156,7 +156,8 @@ function sceneOf({ facts, orders, waitingFor, blockedBefore, inFlight, namespace
     ...(previousDoubt !== undefined && { previousDoubt }),
     ...(noUndo !== undefined && { noUndo }),
   };
-  return { orders, revision, ...undo, blockedBy, batches, ...(namespace !== undefined && { namespace }) };
+  const inObject = facts.orders && { inObject: facts.orders };
+  return { orders, ...inObject, revision, ...undo, blockedBy, batches, ...(namespace !== undefined && { namespace }) };
 }
 
 /** The progress after one event. */

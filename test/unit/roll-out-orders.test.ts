@@ -47,4 +47,22 @@ describe('orders of an object', () => {
     expect(readOrders({ version: 1, revision: 'web-2', paused: {} })).toMatchObject({ paused: { by: '', at: '' } });
     fc.assert(fc.property(fc.anything(), (value) => void readOrders(value)));
   });
+
+  it('are read up to limits, whoever has written them', () => {
+    const revision = 'web-2';
+    for (const version of [-1, 1.5, 1e16, Number.NaN, '1']) {
+      expect(readOrders({ version, revision, paused: by })).toBeUndefined();
+      // a status that says nothing is not replaced by the annotation
+      const given = { version, revision } as RollOutOrders;
+      expect(ordersOf(objectWith(JSON.stringify({ version: 1, revision, paused: by }), given))).toBeUndefined();
+    }
+    const long = 'x'.repeat(1_000);
+    expect(readOrders({ version: 1, revision: long, paused: by })).toBeUndefined();
+    const many = Array.from({ length: 500 }, (_, index) => `${index}-${long.slice(0, 300)}`);
+    const read = readOrders({
+      ...{ version: 1, revision, paused: { by: long, at: long }, undo: { ...by, to: long }, skip: [long, ...many] },
+    });
+    expect([read?.paused?.by.length, read?.paused?.at.length, read?.undo]).toEqual([256, 64, undefined]);
+    expect(read?.skip).toEqual(many.slice(0, 5));
+  });
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { sameJson } from '../../api/base/json.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import { isSaying, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { batchOf, type PodOutcome } from '../../plan/fleet/batch.ts';
@@ -123,7 +124,7 @@ class Play {
     const { orders: rollOut } = this.cached;
     const kept = keptOrders({ metadata: {}, status: rollOut ? { rollOut } : {} }, { revision, isRolledOut });
     // a write on an old copy is refused
-    if (kept !== rollOut && this.cached === this.fleet) {
+    if (!sameJson(kept, rollOut) && this.cached === this.fleet) {
       this.#say(`the watcher leaves of the orders ${JSON.stringify(kept)}`);
       this.fleet = { ...this.fleet, orders: kept };
     }

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
-import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import { mostSkipBytes, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { batchOf, type ChosenPod } from '../../plan/fleet/batch.ts';
 import type { ChoiceVerdict } from '../../plan/fleet/permit.ts';
 import {
@@ -22,7 +22,6 @@ import {
 } from '../../plan/fleet/roll-out.ts';
 import {
   keptOrders,
-  mostSkipBytes,
   type OrderCommand,
   ordersAfter,
   ordersFor,
@@ -442,6 +441,18 @@ describe('orders in the object', () => {
     const changed = heard(known, { kind: 'changed', change: { ...facts, orders: written } });
     expect(changed.orders).toEqual(written);
     expect(unrecordedOrders(changed)).toBeUndefined();
+  });
+
+  it('that were put back into the object are taken back by resume', () => {
+    const paused = { version: 4, revision: 'web-2', paused: by };
+    const resumed = hearing(begun({ ...facts, orders: paused }), command('resume'));
+    expect(unrecordedOrders(resumed)).toBeUndefined();
+    const back = heard(resumed, { kind: 'changed', change: { ...facts, orders: { ...paused, version: 2 } } });
+    expect(unrecordedOrders(heard(back, command('resume')))).toEqual({ version: 6, revision: 'web-2' });
+    const gone = heard(back, { kind: 'changed', change: facts });
+    expect(afterCommand(gone, { name: 'resume', by: 'ann', at: '' })).toEqual({
+      refused: 'it is neither paused nor aborted nor undone',
+    });
   });
 
   it('go once they are void', () => {
