@@ -50,7 +50,7 @@ export async function settle(kube: KubeClient, namespace: string, count: number)
       probe(
         name,
         thing,
-        items.map((pod) => pod.metadata.name),
+        items.filter((pod) => pod.metadata.deletionTimestamp === undefined).map((pod) => pod.metadata.name),
       ),
     ]);
     await scale(name, 1);
