@@ -29,6 +29,11 @@ export class RecentlySeen {
     this.#atMs.set(key, nowMs);
   }
 
+  /** As if no key had ever been seen. */
+  clear(): void {
+    this.#atMs.clear();
+  }
+
   /** As if this key had never been seen. */
   forget(key: string): void {
     this.#atMs.delete(key);

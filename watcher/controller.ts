@@ -1,5 +1,5 @@
+import type { CommandHolder } from '../activities/fleet/commands.ts';
 import type { NodeHolder } from '../activities/fleet/nodes.ts';
-import type { PodOfFleet } from '../activities/fleet/orders.ts';
 import type { PermitHolder } from '../activities/fleet/permit-holder.ts';
 import type { SwapHolder } from '../activities/fleet/swaps.ts';
 import type { KubeObject, Resource } from '../api/core/meta.ts';
@@ -63,8 +63,8 @@ export interface Controller {
     readonly kind: string;
     /** Where roll-outs of its kind submit their permits; undefined while this process does not lead. */
     readonly queue: () => PermitHolder | undefined;
-    /** The pods of an object of its kind, as the caches show them. */
-    readonly pods: (uid: string) => readonly PodOfFleet[];
+    /** What applies the commands of operators; undefined while this process does not lead. */
+    readonly commands: () => CommandHolder | undefined;
   };
   /** Where pull jobs hand in their waves; undefined while this process does not lead. */
   readonly nodes?: () => NodeHolder | undefined;

@@ -334,11 +334,10 @@ export class Watcher {
     this.#deps.workFleets({
       ended,
       permitHolder: (kind) => this.permitHolder(kind),
-      podsOf: (kind, uid) => this.#fleetOf(kind)?.pods(uid),
+      commandHolder: (kind) => this.#fleetOf(kind)?.commands(),
       nodeHolder: () => this.nodeHolder(),
       swapHolder: () => this.swapHolder(),
       kube: fenced(this.#deps.kube, () => term),
-      seen: (resource, uid, version, signal) => this.#follow(resource).cache.seen(uid, version, signal),
     });
   }
 

@@ -4,9 +4,10 @@ import { type NativeConnection, Worker } from '@temporalio/worker';
 import { currentAttempt } from '../activities/fleet/attempt.ts';
 import { awaitHandOver } from '../activities/fleet/await-hand-over.ts';
 import { carryOutBatchActivity, chooseBatchActivity } from '../activities/fleet/batches.ts';
+import { applyCommandActivity } from '../activities/fleet/commands.ts';
 import type { EarlierFleetActivities, FleetActivities } from '../activities/fleet/contract.ts';
+import { recordOrdersActivity } from '../activities/fleet/earlier-orders.ts';
 import { awaitNodesActivity, tellNodesActivity } from '../activities/fleet/nodes.ts';
-import { recordOrdersActivity } from '../activities/fleet/orders.ts';
 import { awaitSwapActivity, lookAtSwapActivity, swapStepActivity } from '../activities/fleet/swaps.ts';
 import type { Resource } from '../api/core/meta.ts';
 import { queues } from '../api/engine/operations.ts';
@@ -62,12 +63,10 @@ async function workUntil(ended: AbortSignal, work: FleetWork, dependencies: Flee
     let connection: NativeConnection | undefined;
     try {
       connection = await workerConnection({ config, log, signal: ended });
-      const worker = await createFleetWorker(connection, work, dependencies);
+      const workers = await createFleetWorkers(connection, work, dependencies);
       if (ended.aborted) return;
-      const shutdown = () => worker.shutdown();
-      ended.addEventListener('abort', shutdown, { once: true });
-      log.info({ queue: queues.fleet }, 'Polling');
-      await worker.run().finally(() => ended.removeEventListener('abort', shutdown));
+      log.info({ queues: [queues.fleet, queues.fleetCommands] }, 'Polling');
+      await runTogether(workers, ended);
     } catch (error) {
       if (ended.aborted) return;
       // Without it nothing new is disrupted; the watcher keeps everything up meanwhile.
@@ -80,19 +79,34 @@ async function workUntil(ended: AbortSignal, work: FleetWork, dependencies: Flee
   }
 }
 
+/** Runs workers until the term ends, or one of them does: then all do. */
+async function runTogether(workers: readonly Worker[], ended: AbortSignal): Promise<void> {
+  const shutdown = () => {
+    for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
+  };
+  ended.addEventListener('abort', shutdown, { once: true });
+  const runs = workers.map((worker) => worker.run().finally(shutdown));
+  try {
+    await Promise.all(runs);
+  } finally {
+    await Promise.allSettled(runs);
+    ended.removeEventListener('abort', shutdown);
+  }
+}
+
 /** What operations of this release ask of the leading watcher, and those of release 0.1.0. */
 export function fleetActivities(
-  { permitHolder, nodeHolder, swapHolder, podsOf, kube, seen }: Omit<FleetWork, 'ended'>,
+  { permitHolder, commandHolder, nodeHolder, swapHolder, kube }: Omit<FleetWork, 'ended'>,
   { client, resourceOf = fleetResource }: Pick<FleetWorkerDependencies, 'client' | 'resourceOf'>,
 ): FleetActivities & EarlierFleetActivities {
   const fleets = { queueOf: permitHolder, attempt: () => currentAttempt(client) };
   const nodes = { ...fleets, queueOf: nodeHolder };
   const swaps = { ...fleets, queueOf: swapHolder };
-  const recordOrders = recordOrdersActivity({ kube, seen, resourceOf, podsOf });
+  const recordOrders = recordOrdersActivity({ kube, resourceOf });
   return {
     'fleet.v1.chooseBatch': chooseBatchActivity(fleets),
     'fleet.v1.carryOutBatch': carryOutBatchActivity(fleets),
-    'fleet.v1.recordOrders': recordOrders,
+    'fleet.v1.applyCommand': applyCommandActivity({ client, resourceOf, holderOf: commandHolder }),
     'fleet.v1.tellNodes': tellNodesActivity(nodes),
     'fleet.v1.awaitNodes': awaitNodesActivity(nodes),
     'fleet.v1.lookAtSwap': lookAtSwapActivity(swaps),
@@ -102,19 +116,22 @@ export function fleetActivities(
   };
 }
 
-async function createFleetWorker(
+async function createFleetWorkers(
   connection: NativeConnection,
   work: FleetWork,
   dependencies: FleetWorkerDependencies,
-): Promise<Worker> {
+): Promise<readonly Worker[]> {
   const { config, log, metrics } = dependencies;
-  return await Worker.create({
+  const shared = {
     connection,
     namespace: config.namespace,
-    taskQueue: queues.fleet,
     dataConverter: dataConverterFor({ log, metrics }),
     activities: { ...fleetActivities(work, dependencies) },
     interceptors: { activity: [observeActivities({ log, metrics })] },
+  };
+  const ofBatches = await Worker.create({
+    ...shared,
+    taskQueue: queues.fleet,
     activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },
     // some for each roll-out and pull job that is under way, and each waits for hours
     maxConcurrentActivityTaskExecutions: 10_000,
@@ -125,4 +142,12 @@ async function createFleetWorker(
     shutdownGraceTime: 0,
     shutdownForceTime: '5s',
   });
+  const ofCommands = await Worker.create({
+    ...shared,
+    taskQueue: queues.fleetCommands,
+    activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 2 },
+    maxConcurrentActivityTaskExecutions: 200,
+    ...{ shutdownGraceTime: 0, shutdownForceTime: '5s' },
+  });
+  return [ofBatches, ofCommands];
 }

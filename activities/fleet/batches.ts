@@ -1,6 +1,6 @@
 import type { ObjectRef } from '../../api/core/refs.ts';
 import type { BatchVerdict } from '../../plan/fleet/batch.ts';
-import type { ChoiceVerdict } from '../../plan/fleet/permit.ts';
+import type { ToldVerdict } from '../../plan/fleet/permit.ts';
 import type { BatchRequest } from '../../watcher/fleet/held-batch.ts';
 import type { ChoiceRequest } from '../../watcher/fleet/permits.ts';
 import { type FleetDependencies, whileItCounts } from './permit-holder.ts';
@@ -21,7 +21,7 @@ export interface CarryOutBatchInput extends RolledOut, BatchRequest {}
 /** Asks the planner which pods go next, and waits, heartbeating, while none may go. It changes nothing. */
 export function chooseBatchActivity(
   dependencies: FleetDependencies,
-): (input: ChooseBatchInput) => Promise<ChoiceVerdict> {
+): (input: ChooseBatchInput) => Promise<ToldVerdict> {
   return async ({ kind, target, choice }) => {
     const of = { kind, target, doing: 'choose the next pods of' };
     return await whileItCounts(dependencies, of, (holder, life) => holder.choose(target.uid, choice, life), {

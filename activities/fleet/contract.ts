@@ -1,5 +1,5 @@
 import type { BatchVerdict } from '../../plan/fleet/batch.ts';
-import type { ChoiceVerdict } from '../../plan/fleet/permit.ts';
+import type { ToldVerdict } from '../../plan/fleet/permit.ts';
 import type { NextNodes, WaveOutcome } from '../../plan/images/pull-waves.ts';
 import type {
   SwapAwaitAnswer,
@@ -10,8 +10,9 @@ import type {
   SwapStepRequest,
 } from '../../plan/sidecar-swap/model.ts';
 import type { CarryOutBatchInput, ChooseBatchInput } from './batches.ts';
+import type { AppliedCommand, ApplyCommandInput } from './commands.ts';
+import type { RecordedOrders, RecordOrdersInput } from './earlier-orders.ts';
 import type { AwaitNodesInput, TellNodesInput } from './nodes.ts';
-import type { RecordedOrders, RecordOrdersInput } from './orders.ts';
 
 /**
  * What the leading watcher does for roll-outs, pull jobs and swaps, on queue `fleet`. Its caller may be of another release, so the names carry a
@@ -19,11 +20,11 @@ import type { RecordedOrders, RecordOrdersInput } from './orders.ts';
  */
 export interface FleetActivities {
   /** Names the pods that go next; waits, heartbeating, while none may go. */
-  'fleet.v1.chooseBatch'(input: ChooseBatchInput): Promise<ChoiceVerdict>;
+  'fleet.v1.chooseBatch'(input: ChooseBatchInput): Promise<ToldVerdict>;
   /** Lets the pods of a batch be disrupted, and waits, heartbeating, until each is through. */
   'fleet.v1.carryOutBatch'(input: CarryOutBatchInput): Promise<BatchVerdict>;
-  /** Writes what operators have decided into the object, unless newer orders stand there: it answers those. */
-  'fleet.v1.recordOrders'(input: RecordOrdersInput): Promise<RecordedOrders>;
+  /** Applies a command of an operator to the object. On queue `fleet-commands`. */
+  'fleet.v1.applyCommand'(input: ApplyCommandInput): Promise<AppliedCommand>;
   /** Names the nodes that pull next; waits, heartbeating, while none may. Meanwhile the first of them may be told. */
   'fleet.v1.tellNodes'(input: TellNodesInput): Promise<NextNodes>;
   /** Lets the nodes of a wave be told to pull, and waits, heartbeating, until each has ended. */

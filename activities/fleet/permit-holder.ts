@@ -1,7 +1,7 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
 import type { BatchVerdict } from '../../plan/fleet/batch.ts';
-import type { ChoiceVerdict } from '../../plan/fleet/permit.ts';
+import type { ToldVerdict } from '../../plan/fleet/permit.ts';
 import { shortened } from '../../plan/text-size.ts';
 import type { BatchRequest } from '../../watcher/fleet/held-batch.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
@@ -13,7 +13,7 @@ const longestWhyBytes = 900;
 
 /** The part of the fleet queue that is needed here; no queue while this watcher does not lead. */
 export interface PermitHolder {
-  choose(uid: string, request: ChoiceRequest, life: PermitLife): Promise<ChoiceVerdict>;
+  choose(uid: string, request: ChoiceRequest, life: PermitLife): Promise<ToldVerdict>;
   carryOut(uid: string, request: BatchRequest, life: PermitLife): Promise<BatchVerdict>;
   progressOf(uid: string, batch?: number): PermitProgress;
 }

@@ -7,6 +7,7 @@ import { type EventText, normal, warning } from '../core/event.ts';
 export const queues = {
   cluster: 'cluster',
   fleet: 'fleet',
+  fleetCommands: 'fleet-commands',
   node: (nodeUid: string): string => `node/${nodeUid}`,
 } as const;
 
@@ -70,6 +71,14 @@ export function commandEvent(
   const about = target === undefined ? '' : ` ${name === 'undo' ? 'to revision ' : ''}${target}`;
   const message = `${reason}${about} by ${by}${note === undefined ? '' : `; ${note}`}`;
   return isWarning ? warning(reason, inLine(message)) : normal(reason, inLine(message));
+}
+
+/** The Event about a command that has no effect yet. */
+export function delayedCommandEvent(name: CommandName, by: string, why: string): EventText {
+  return warning(
+    'CommandNotApplied',
+    inLine(`Command ${name} by ${by} is not applied yet, and is tried again: ${why}`),
+  );
 }
 
 /** Why a command is refused whose name no command has, or none that this operation obeys. */

@@ -2,8 +2,8 @@
 //
 // They are in `.status.rollOut` of the object, because they must hold while Temporal is away, after it has lost its
 // database, and when nothing is left to roll out: pods that are recreated after an undo must have the previous revision.
-// There `kubectl replace` and GitOps tools do not reach them. The roll-out decides on them and has the leading watcher write
-// them; the leading watcher itself removes those that no longer apply. People give commands instead of editing the status.
+// There `kubectl replace` and GitOps tools do not reach them. The leading watcher applies commands, and removes orders that no
+// longer hold; nobody else writes them. People give commands instead of editing the status.
 import { isJsonObject, type Json, listOr } from '../base/json.ts';
 import { jsonBytes } from '../base/json-bytes.ts';
 import { windlassAnnotation } from '../core/well-known.ts';
@@ -27,16 +27,22 @@ export interface RollOutOrders {
   readonly undo?: Order & { readonly to: string };
   /** Names of pods to leave out. */
   readonly skip?: readonly string[];
+  /** The keys of the last commands that were applied, the latest last: one that is given once more changes nothing. */
+  readonly applied?: readonly string[];
 }
 
 /** Orders travel through histories, and the names of skipped pods are what grows in them. As JSON. */
 export const mostSkipBytes = 1_800;
 
 /**
- * What is read of orders, as anybody may have written them: numbers of characters, and of names in `skip`. A version is far from
- * what a number can count.
+ * What is read of orders, as anybody may have written them: numbers of characters, and of entries in `skip` and `applied`. A
+ * version is far from what a number can count.
  */
-export const ordersLimit = { version: 1e15, revision: 253, by: 256, at: 64, skip: 450, name: 320 } as const;
+export const ordersLimit = {
+  ...{ version: 1e15, revision: 253, by: 256, at: 64, skip: 450, name: 320 },
+  /** Keys of commands, and the characters of one. */
+  ...{ applied: 16, key: 80 },
+} as const;
 
 /** An object that operators may have given orders for. */
 export interface OrderedObject {
@@ -84,6 +90,7 @@ export function readOrders(value: unknown): RollOutOrders | undefined {
   const undone = readOrder(undo);
   const to = readRevision(isJsonObject(undo) ? undo.to : undefined);
   const names = readNames(skip);
+  const applied = readKeys(value.applied);
   return {
     version,
     revision,
@@ -91,6 +98,7 @@ export function readOrders(value: unknown): RollOutOrders | undefined {
     ...(aborted && { aborted }),
     ...(undone && to !== undefined && { undo: { ...undone, to } }),
     ...(names.length > 0 && { skip: names }),
+    ...(applied.length > 0 && { applied }),
   };
 }
 
@@ -119,4 +127,11 @@ function readNames(value: Json | undefined): readonly string[] {
       bytes += jsonBytes(name) + 1;
       return bytes <= mostSkipBytes;
     });
+}
+
+function readKeys(value: Json | undefined): readonly string[] {
+  return listOr(value)
+    .filter((key) => typeof key === 'string')
+    .filter(({ length }) => length <= ordersLimit.key)
+    .slice(-ordersLimit.applied);
 }

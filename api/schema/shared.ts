@@ -95,7 +95,7 @@ export function conditions(description: string) {
 /** The orders of operators, in the shape of `api/fleet/roll-out-orders.ts`. */
 export function rollOutOrders() {
   const order = {
-    by: Type.String({ maxLength: ordersLimit.by, description: 'Who gave the command. Empty while that is not known.' }),
+    by: Type.String({ maxLength: ordersLimit.by, description: 'Who gave the command.' }),
     at: Type.String({ maxLength: ordersLimit.at, description: 'When the command was given.' }),
   };
   const revision = { minLength: 1, maxLength: ordersLimit.revision };
@@ -128,6 +128,13 @@ export function rollOutOrders() {
           maxItems: ordersLimit.skip,
           'x-kubernetes-list-type': 'atomic',
           description: 'Names of pods that are left out.',
+        }),
+      ),
+      applied: Type.Optional(
+        Type.Array(Type.String({ maxLength: ordersLimit.key }), {
+          maxItems: ordersLimit.applied,
+          'x-kubernetes-list-type': 'atomic',
+          description: 'The keys of the last commands that were applied.',
         }),
       ),
     },

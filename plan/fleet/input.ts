@@ -8,6 +8,7 @@ import type { EngineTrouble } from '../../api/engine/engine-trouble.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
 import type { NodeImage } from '../../api/node-image/types.ts';
 import type { FleetPlan, Permit, Undo } from './permit.ts';
@@ -27,6 +28,13 @@ export interface FleetFailures {
   readonly revisionType?: FailureType;
   /** The longest time until the next retry. Absent: unknown. */
   readonly retriedWithinMs?: number;
+}
+
+/** Orders that do not all stand in the object yet. */
+export interface HeldOrders {
+  readonly orders: RollOutOrders;
+  /** Why they could not be written. Absent: that is being tried. */
+  readonly because?: string;
 }
 
 /** The parts of a pod's PVC that are read. */
@@ -70,7 +78,7 @@ export interface FleetInput<Owner> {
   readonly permit?: Permit;
   /**
    * The update revision `from` is undone: its pods, and new ones, are to have revision `to` instead. Absent: the orders
-   * in the annotation of the owner apply.
+   * of the owner apply.
    */
   readonly undo?: Undo;
   /**
@@ -80,6 +88,8 @@ export interface FleetInput<Owner> {
   readonly withoutPermitSinceMs?: number;
   /** Why Temporal does not continue the roll-out of the owner. Absent: it does, as far as is known. */
   readonly engine?: EngineTrouble;
+  /** The orders with what operators hold and does not stand in the owner yet. Absent: they are those of the owner. */
+  readonly held?: HeldOrders;
   /** Why the daemon of the node of a pod does not act. Absent: it does, as far as is known. */
   readonly daemonTrouble?: (pod: Pod) => EngineTrouble | undefined;
   /** What failed when the last plan was carried out. Absent: nothing. */

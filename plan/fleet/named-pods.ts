@@ -2,7 +2,7 @@
 import type { Situation } from './kind.ts';
 import type { NamedPod, NamedPods } from './permit.ts';
 import { type FleetPod, isOfRevision } from './pods.ts';
-import { isAtGoal, isOnTheWay } from './scene.ts';
+import { isAtGoal, isOnTheWay, skippedPods } from './scene.ts';
 import { isDrained, isHeld, type UpdateStop } from './update.ts';
 
 /** Nothing where the permit is for nothing that is done now. */
@@ -10,6 +10,7 @@ export function namedPods({ scene, update }: Situation, isScaling: boolean): { r
   const { counted, permit, replicas } = scene;
   if (permit === undefined) return {};
   const begun = new Set(update.begun);
+  const skip = skippedPods(scene);
   const isComing = (pod: FleetPod) => begun.has(pod) || isScaling || update.stop.kind === 'batchFull';
   const pods = new Map<string, NamedPod>();
   let [present, fresh] = [0, 0];
@@ -17,7 +18,7 @@ export function namedPods({ scene, update }: Situation, isScaling: boolean): { r
     const { uid } = pod.pod.metadata;
     const revision = permit.pods.get(uid);
     if (revision !== undefined) {
-      const isSkipped = permit.skip.includes(pod.name);
+      const isSkipped = skip.has(pod.name);
       pods.set(uid, standsAt(pod, { revision, isSkipped, isComing, stop: update.stop }));
     } else if (isAtGoal(scene, pod) && !pod.isAvailable) fresh++;
     if (!pod.isTerminating) present++;

@@ -1,20 +1,15 @@
 /** What a roll-out and the one writer of its pods exchange: the permit to disrupt, and the verdict on it. */
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { Wait } from '../decision.ts';
 import type { PodBatch } from './batch.ts';
 
-/** What a roll-out allows, by what the object asks for and what operators have ordered. */
+/** What a roll-out allows. What operators have ordered is in the object, and holds besides. */
 export interface Leave {
   /** The revision that pods are to become. When the object asks for another one, nothing is allowed. */
   readonly revision: string;
   /** Nothing new may be disrupted; what is in flight finishes. */
   readonly paused: boolean;
-  /** It is paused because an operator has aborted the roll-out, which the object may not say yet. */
-  readonly aborted?: true;
-  /** Names of pods to leave out. */
-  readonly skip: readonly string[];
-  /** An operator takes the revision `from` back: `revision` is `to`, and only pods of `from` are changed. */
-  readonly undo?: Undo;
 }
 
 /**
@@ -30,7 +25,7 @@ export interface Permit extends Leave {
 
 /** A permit for no pod, which asks which ones may go to this revision. */
 export function questionFor(revision: string): Permit {
-  return { revision, paused: false, skip: [], pods: new Map(), chooses: true };
+  return { revision, paused: false, pods: new Map(), chooses: true };
 }
 
 /** A revision that is taken back, and the one that takes its place. */
@@ -38,6 +33,9 @@ export interface Undo {
   readonly from: string;
   readonly to: string;
 }
+
+/** What the question which pods go next has come to, and the orders that hold meanwhile. Absent: none do. */
+export type ToldVerdict = ChoiceVerdict & { readonly orders?: RollOutOrders };
 
 /** What the question which pods go next has come to. */
 export type ChoiceVerdict =

@@ -4,6 +4,7 @@ import { doubtAbout } from '../../api/fleet/revision.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import type { Situation } from './kind.ts';
 import { previousRevision } from './revisions.ts';
+import { toldOrders } from './roll-out-orders.ts';
 import { skippedPods } from './scene.ts';
 
 /** Whether pods are to be updated, besides those that an operator leaves out. A pod whose update has begun is not. */
@@ -19,7 +20,7 @@ export function rollOutFacts({ scene }: Pick<Situation, 'scene'>): RollOutFacts 
   const { owner, revisions, replicas } = scene;
   const previous = previousRevision(revisions);
   const previousDoubt = previous && doubtAbout(previous);
-  const orders = ordersOf(owner);
+  const orders = toldOrders(scene.input.held?.orders ?? ordersOf(owner), scene.isUndoLost);
   return {
     generation: owner.metadata.generation ?? 0,
     revision: revisions.update.metadata.name,

@@ -9,28 +9,34 @@ import {
   mostSkipBytes,
   type Order,
   type OrderedObject,
+  ordersLimit,
   ordersOf,
   type RollOutOrders,
 } from '../../api/fleet/roll-out-orders.ts';
 import { fitting, listed, shortened } from '../text-size.ts';
 import type { Permit, Undo } from './permit.ts';
 
-/** A command as far as it is about orders. */
+/** A command as the leading watcher applies it. */
 export interface OrderCommand {
+  /** The same each time it is given: it is applied once. At most `ordersLimit.key` characters. */
+  readonly key: string;
   readonly name: CommandName;
   /** Empty until it is known. */
   readonly by: string;
   /** RFC 3339 in UTC. */
   readonly at: string;
-  /** `web-3`, `pod/web-3`, `shop/web-3`, or `batch 3` for all pods of that batch. */
-  readonly target?: string;
+  /** The names of the pods that it is about. Absent: the whole roll-out. */
+  readonly pods?: readonly string[];
+  /** What `resume` takes back, as its sender has seen it. Absent: what was ordered last. */
+  readonly takesBack?: TakesBack;
 }
 
-/** What the command is given to. */
+/** `unwritten`: a hold that was given a moment before, and may not stand in the object yet. */
+export type TakesBack = 'hold' | 'undo' | 'unwritten';
+
+/** What a command is applied to. */
 export interface OrderScene {
   readonly orders: RollOutOrders | undefined;
-  /** The orders that were last seen in the object. Absent: none. */
-  readonly inObject?: RollOutOrders;
   /** The revision that the spec asks for. */
   readonly revision: string;
   /** What an undo returns to. */
@@ -39,10 +45,17 @@ export interface OrderScene {
   readonly previousDoubt?: string;
   /** Why there is none although an earlier revision is kept. Absent: none is kept. */
   readonly noUndo?: string;
+}
+
+/** What a person sees who gives a command. */
+export interface SceneOfSender {
+  readonly orders: RollOutOrders | undefined;
+  /** A hold that was given may not stand in the object yet. */
+  readonly isHolding?: boolean;
   /** What the roll-out waits for, as `kind/name`: what `skip` without a target leaves out. */
   readonly blockedBy: readonly string[];
-  /** The names of the pods of each batch in flight. Absent: none is known. */
-  readonly batches?: ReadonlyMap<number, readonly string[]>;
+  /** The names of the pods of each batch in flight. */
+  readonly batches: ReadonlyMap<number, readonly string[]>;
   /**
    * Of the object, and so of its pods. Empty: the object has none, and names of pods have theirs. Absent: any may stand
    * before the name of a pod.
@@ -58,71 +71,107 @@ const noPodInTheWay = 'it has no target, and the roll-out has not waited for a p
 /** Names of pods in an Event. */
 const mostListBytes = 300;
 
-/** The orders once a command is obeyed, and what it was about; or why it cannot be. */
-export type OrdersAfter =
-  | {
-      readonly orders: RollOutOrders;
-      readonly answer: CommandAnswer;
-      /** The pods that it skips. Absent: it skips none. */
-      readonly skips?: readonly string[];
-    }
-  | { readonly refused: string };
+/** What a command is about, or why it is about nothing. */
+export type Understood = Pick<OrderCommand, 'pods' | 'takesBack'> | { readonly refused: string };
+
+/**
+ * What a person means by a command. `target` is `web-3`, `pod/web-3`, `shop/web-3`, or `batch 3` for all pods of that batch;
+ * a `skip` without one leaves out what the roll-out waits for.
+ */
+export function understood(
+  { name, target }: { readonly name: CommandName; readonly target?: string | undefined },
+  scene: SceneOfSender,
+): Understood {
+  if (name === 'resume') {
+    if (scene.isHolding) return { takesBack: 'unwritten' };
+    if (isHeld(scene.orders)) return { takesBack: 'hold' };
+    return scene.orders?.undo ? { takesBack: 'undo' } : {};
+  }
+  if (target !== undefined) {
+    const pods = podsNamed(target, scene);
+    return typeof pods === 'string' ? { refused: pods } : { pods };
+  }
+  if (name !== 'skip') return {};
+  const pods = podsIn(scene.blockedBy);
+  return pods.length === 0 ? { refused: noPodInTheWay } : { pods };
+}
+
+/** The orders once a command is applied, and what has become of it. A command that is refused changes nothing. */
+export interface OrdersAfter {
+  /** Absent: they stay as they are. */
+  readonly orders?: RollOutOrders;
+  readonly answer: CommandAnswer;
+}
 
 export function ordersAfter(command: OrderCommand, scene: OrderScene): OrdersAfter {
   const { revision, previous } = scene;
   const before = ordersFor(scene.orders, revision);
-  const { paused, aborted, undo, skip } = before ?? {};
+  const { paused, aborted, undo, skip, applied = [] } = before ?? {};
+  const { key, pods = [] } = command;
   const order: Order = { by: shortened(command.by, mostNameBytes), at: command.at };
   const kept = { ...(paused && { paused }), ...(aborted && { aborted }), ...(undo && { undo }), ...(skip && { skip }) };
-  const obeyed = (orders: Omit<RollOutOrders, 'version' | 'revision'>, answer: CommandAnswer = {}) => ({
-    orders: { version: Math.max(scene.orders?.version ?? 0, scene.inObject?.version ?? 0) + 1, revision, ...orders },
+  const obeyed = (orders: Omit<RollOutOrders, 'version' | 'revision' | 'applied'>, answer: CommandAnswer = {}) => ({
+    orders: {
+      ...{ version: (before?.version ?? 0) + 1, revision, ...orders },
+      applied: [...applied, key].slice(-ordersLimit.applied),
+    },
     answer,
   });
+  const refused = (why: string): OrdersAfter => ({ answer: { refused: why } });
+  // a command that arrives late, as one that was refused before, takes nothing back that was ordered after it was given
+  const isLater = (order: Order | undefined) => order !== undefined && order.at > command.at;
+  const later = { ...(paused && isLater(paused) && { paused }), ...(aborted && isLater(aborted) && { aborted }) };
+  const latest = (before: Order | undefined) => (before?.by && isLater(before) ? before : order);
+  // an earlier attempt has applied it, and its answer was lost
+  if (applied.includes(key)) return { answer: command.name === 'undo' ? { target: undo?.to } : about(pods) };
   switch (command.name) {
     case 'pause':
-      return obeyed({ ...kept, paused: paused ?? order });
+      return obeyed({ ...kept, paused: latest(paused) });
     case 'abort':
-      return obeyed({ ...kept, aborted: aborted ?? order });
+      return obeyed({ ...kept, aborted: latest(aborted) });
     case 'resume': {
       const { paused: _, aborted: __, ...others } = kept;
       const { undo: ___, ...rolledOut } = others;
+      const { takesBack } = command;
       // the last thing that was ordered is taken back first
-      if (paused || aborted) return obeyed(others);
-      if (undo) return obeyed(rolledOut, { note: `the undo is taken back: pods get revision ${revision}` });
-      // of which this roll-out has received newer ones, so that they were put there again, as from an old manifest
-      const left = ordersFor(scene.inObject, revision);
-      if (left && (isHeld(left) || left.undo)) return obeyed({});
-      return { refused: 'it is neither paused nor aborted nor undone' };
+      const holds = [paused, aborted].filter((one) => one !== undefined);
+      if (holds.some((one) => !isLater(one)) && takesBack !== 'undo') return obeyed({ ...others, ...later });
+      const [newer] = holds;
+      if (newer && takesBack !== 'undo')
+        return refused(`${newer.by || 'an operator'} has held it since, at ${newer.at}`);
+      if (takesBack === 'unwritten') return { answer: {} };
+      if (undo && takesBack !== 'hold')
+        return obeyed(rolledOut, { note: `the undo is taken back: pods get revision ${revision}` });
+      return refused('it is neither paused nor aborted nor undone');
     }
     case 'retry': {
-      const { aborted: _, skip: skipped = [], ...others } = kept;
-      if (command.target === undefined) return obeyed(others, about(skipped));
-      const names = podsNamed(command.target, scene);
-      if (typeof names === 'string') return { refused: names };
-      const again = skipped.filter((name) => names.includes(name));
+      const { aborted: _, skip: skipped = [], ...unheld } = kept;
+      const others = { ...unheld, ...later };
+      if (command.pods === undefined) return obeyed(others, about(skipped));
+      const again = skipped.filter((name) => pods.includes(name));
       if (again.length === 0 && !aborted) {
         const those = skipped.length === 0 ? 'no pod is' : `skipped: ${listed(skipped, mostListBytes)}`;
-        return { refused: `${listed(names, mostNameBytes)} is not skipped; ${those}` };
+        return refused(`${listed(pods, mostNameBytes)} is not skipped; ${those}`);
       }
-      const left = skipped.filter((name) => !names.includes(name));
+      const left = skipped.filter((name) => !pods.includes(name));
       return obeyed({ ...others, ...(left.length > 0 && { skip: left }) }, about(again));
     }
     case 'undo': {
       const to = undo?.to ?? previous;
-      if (to === undefined) return { refused: scene.noUndo ?? 'no earlier revision is kept' };
+      if (to === undefined) return refused(scene.noUndo ?? 'no earlier revision is kept');
       const note = to === previous ? scene.previousDoubt : undefined;
-      return obeyed({ undo: undo ?? { ...order, to } }, { target: to, ...(note && { note, isWarning: true }) });
+      return obeyed(
+        { ...later, undo: undo ?? { ...order, to } },
+        { target: to, ...(note && { note, isWarning: true }) },
+      );
     }
     case 'skip': {
-      const names = command.target === undefined ? podsIn(scene.blockedBy) : podsNamed(command.target, scene);
-      if (typeof names === 'string') return { refused: names };
-      if (names.length === 0) return { refused: noPodInTheWay };
-      const skips = names.filter((name) => !skip?.includes(name));
-      if (skips.length === 0) return { refused: `skipped already: ${listed(names, mostListBytes)}` };
+      const skips = pods.filter((name) => !skip?.includes(name));
+      if (skips.length === 0) return refused(`skipped already: ${listed(pods, mostListBytes)}`);
       const all = [...(skip ?? []), ...skips];
       if (jsonBytes(all) > mostSkipBytes)
-        return { refused: 'no more pods can be skipped; retry includes the skipped pods again' };
-      return { ...obeyed({ ...kept, skip: all }, about(skips)), skips };
+        return refused('no more pods can be skipped; retry includes the skipped pods again');
+      return obeyed({ ...kept, skip: all }, about(skips));
     }
   }
 }
@@ -131,75 +180,48 @@ function about(pods: readonly string[]): CommandAnswer {
   return pods.length === 0 ? {} : { target: listed(pods, mostListBytes) };
 }
 
-/** The orders without the skips of these pods, which the object does not have. */
-export function withoutSkips(orders: RollOutOrders, names: readonly string[]): RollOutOrders {
-  const { skip = [], ...others } = orders;
-  const left = skip.filter((name) => !names.includes(name));
-  return left.length === 0 ? others : { ...others, skip: left };
+/** A pod of an object. */
+export interface PodOfFleet {
+  /** As orders name it: with its namespace if the object has none. */
+  readonly name: string;
+  /** It is unavailable, and counted by maxUnavailable also while it is skipped. */
+  readonly spendsBudget: boolean;
 }
 
-/** What has become of the names of pods that were to be skipped. */
-export interface CheckedSkips {
-  /** No pod of the object has this name. */
-  readonly unknown: readonly string[];
-  /** They are unavailable, and counted by maxUnavailable also while they are skipped. */
-  readonly unavailable: readonly string[];
-  /** Pods that the object has, the first of them, and how many there are. */
-  readonly pods: readonly string[];
-  readonly count: number;
+/** A `skip` without the pods that the object does not have; or why nothing is left of it. */
+export function skipOfPods(
+  command: OrderCommand,
+  present: readonly PodOfFleet[],
+): OrderCommand | { readonly refused: string } {
+  const { pods = [] } = command;
+  const names = present.map(({ name }) => name);
+  const known = pods.filter((name) => names.includes(name));
+  if (known.length > 0) return { ...command, pods: known };
+  const first = fitting(names.toSorted(), mostListBytes);
+  const more = names.length > first.length ? ` and ${names.length - first.length} more` : '';
+  const has = names.length === 0 ? 'it has none' : `it has ${first.join(', ')}${more}`;
+  return { refused: `${listed(pods, mostNameBytes)} is none of its pods: ${has}` };
 }
 
-/** The answer to the command that skips these pods, once that is known. */
-export function answerToSkip(names: readonly string[], checked: CheckedSkips | undefined): CommandAnswer {
-  if (checked === undefined) return about(names);
-  const { unknown, unavailable, pods, count } = checked;
-  const known = names.filter((name) => !unknown.includes(name));
-  if (known.length === 0) {
-    const more = count > pods.length ? ` and ${count - pods.length} more` : '';
-    const has = count === 0 ? 'it has none' : `it has ${pods.join(', ')}${more}`;
-    return { refused: `${listed(names, mostNameBytes)} is none of its pods: ${has}` };
-  }
-  const still = known.filter((name) => unavailable.includes(name));
-  if (still.length === 0) return about(known);
-  const note = `still unavailable, and so still counted by maxUnavailable: ${listed(still, mostListBytes)}`;
-  return { ...about(known), note };
-}
-
-/**
- * Orders that were given without knowledge of newer ones, together with those. What either holds back is held back, since
- * it is unknown which of the two was meant to end it.
- */
-export function joinedOrders(own: RollOutOrders | undefined, newer: RollOutOrders, revision: string): RollOutOrders {
-  const { version: _, revision: __, skip: ownSkip = [], ...ownOrders } = ordersFor(own, revision) ?? newer;
-  const { version, skip = [], ...orders } = ordersFor(newer, revision) ?? newer;
-  const all = [...new Set([...skip, ...ownSkip])];
-  const fit = fitting(all, mostSkipBytes);
-  return {
-    ...ownOrders,
-    ...orders,
-    version: version + 1,
-    revision,
-    ...(fit.length > 0 && { skip: fit }),
-  };
-}
-
-/** The same orders under the name of who gave this command, which is learnt later. */
-export function namedBy(
-  orders: RollOutOrders,
-  { name, at }: Pick<OrderCommand, 'name' | 'at'>,
-  by: string,
-): RollOutOrders {
-  const field = ({ pause: 'paused', abort: 'aborted', undo: 'undo' } as const)[name as 'pause' | 'abort' | 'undo'];
-  const order = field && orders[field];
-  if (order?.at !== at || order.by !== '') return orders;
-  return { ...orders, version: orders.version + 1, [field]: { ...order, by: shortened(by, mostNameBytes) } };
+/** What the sender of a `skip` has to know of its effect. */
+export function noteOnSkip(pods: readonly string[], present: readonly PodOfFleet[]): Pick<CommandAnswer, 'note'> {
+  const still = present.filter(({ name, spendsBudget }) => spendsBudget && pods.includes(name));
+  if (still.length === 0) return {};
+  const names = listed(
+    still.map(({ name }) => name),
+    mostListBytes,
+  );
+  return { note: `still unavailable, and so still counted by maxUnavailable: ${names}` };
 }
 
 /** The pods that a target names, or why it names none. */
-function podsNamed(target: string, { batches, namespace }: OrderScene): readonly string[] | string {
+function podsNamed(
+  target: string,
+  { batches, namespace }: Pick<SceneOfSender, 'batches' | 'namespace'>,
+): readonly string[] | string {
   const [, batch] = /^batch[ /#]?(\d{1,9})$/i.exec(target.trim()) ?? [];
   if (batch !== undefined) {
-    return batches?.get(Number(batch)) ?? `batch ${batch} is not in flight; name its pods`;
+    return batches.get(Number(batch)) ?? `batch ${batch} is not in flight; name its pods`;
   }
   const name = podName(target);
   const slash = name.indexOf('/');
@@ -222,7 +244,8 @@ function podsIn(blockedBy: readonly string[]): readonly string[] {
 /** What holds for this revision: for another than it was given for only a pause does. */
 export function ordersFor(orders: RollOutOrders | undefined, revision: string): RollOutOrders | undefined {
   if (orders === undefined || orders.revision === revision) return orders;
-  return { version: orders.version + 1, revision, ...(orders.paused && { paused: orders.paused }) };
+  const { version, paused, applied } = orders;
+  return { version: version + 1, revision, ...(paused && { paused }), ...(applied && { applied }) };
 }
 
 /**
@@ -236,7 +259,8 @@ export function keptOrders(
   const orders = ordersOf(object);
   if (orders === undefined) return undefined;
   const valid = isRolledOut ? undefined : ordersFor(orders, revision);
-  if (valid && isSaying(valid)) return valid;
+  // a command that is given once more has to be known
+  if (valid && (isSaying(valid) || valid.applied)) return valid;
   // without orders in the status those of the annotation would count again
   return hasOrdersAnnotation(object) ? { version: orders.version, revision } : undefined;
 }
@@ -259,12 +283,15 @@ export function undoOf(orders: RollOutOrders | undefined): Undo | undefined {
   return orders?.undo && { from: orders.revision, to: orders.undo.to };
 }
 
-/** The permit as restricted by the orders: the roll-out may not have received the last command yet. */
-export function permitUnder(permit: Permit, orders: RollOutOrders | undefined): Permit {
-  if (orders === undefined) return permit;
-  return {
-    ...permit,
-    paused: permit.paused || isHeld(orders),
-    skip: [...new Set([...permit.skip, ...(orders.skip ?? [])])],
-  };
+/** The orders as a roll-out is told of them; undefined when they say nothing. An undo without a revision to go to holds only. */
+export function toldOrders(orders: RollOutOrders | undefined, isUndoLost = false): RollOutOrders | undefined {
+  if (orders === undefined) return undefined;
+  const { applied: _, undo, ...others } = orders;
+  const told = { ...others, ...(undo && !isUndoLost && { undo }) };
+  return isSaying(told) ? told : undefined;
+}
+
+/** The permit as the orders in the object restrict it. */
+export function heldBy(orders: RollOutOrders | undefined, permit: Permit, isUndoLost: boolean): Permit {
+  return { ...permit, paused: permit.paused || isHeld(orders) || isUndoLost };
 }

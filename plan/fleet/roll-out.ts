@@ -6,23 +6,21 @@
  * several are in flight while the budget of the object has room.
  */
 
+import { sameJson } from '../../api/base/json.ts';
 import { qualifiedName } from '../../api/core/refs.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { RollOutChanged, RollOutFacts } from '../../api/fleet/operation.ts';
-import { isSaying, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { shortened, summaryBytes } from '../text-size.ts';
 import { type BatchVerdict, batchText, type ChosenPod, type PodBatch, podsOf } from './batch.ts';
-import type { ChoiceVerdict, Leave } from './permit.ts';
+import type { ChoiceVerdict, Leave, ToldVerdict } from './permit.ts';
 import {
   isHeld,
-  joinedOrders,
-  namedBy,
   type OrderCommand,
-  type OrdersAfter,
-  ordersAfter,
   ordersFor,
-  undoOf,
-  withoutSkips,
+  type SceneOfSender,
+  type Understood,
+  understood,
 } from './roll-out-orders.ts';
 
 /** Where a roll-out stands. */
@@ -30,9 +28,8 @@ export interface RollOutProgress {
   readonly facts: RollOutFacts;
   /** Of the object; empty where it has none. Absent: unknown. */
   readonly namespace?: string;
-  readonly orders: RollOutOrders | undefined;
-  /** The version of the orders that stands in the object, as far as known. */
-  readonly recorded: number;
+  /** The commands that the leading watcher has not applied yet, in the order in which they were given. */
+  readonly commands: readonly GivenCommand[];
   /** The number of the next batch, from 1. */
   readonly next: number;
   /** The batches that are carried out, in the order of their numbers. */
@@ -40,6 +37,8 @@ export interface RollOutProgress {
   /** Grows whenever the same is to be asked again. */
   readonly round: number;
   readonly waitingFor?: WaitingFor;
+  /** Why the first of the commands is not applied yet. Absent: that is not known, or there is none. */
+  readonly notApplied?: WaitingFor;
   /** What kept it when it was last asked, until there is another answer: people see that for as long. */
   readonly blockedBefore?: readonly string[];
   /** Why nothing is asked for the time being. Absent: it is asked. */
@@ -78,21 +77,22 @@ export interface InFlight {
   readonly startedAtMs: number;
 }
 
+/** A command as it was received. `by` may not be known before it is applied. */
+export interface GivenCommand extends Omit<OrderCommand, 'by'> {
+  readonly by?: string;
+}
+
 export type RollOutNews =
   /** Undefined: another look is requested. */
   | { readonly kind: 'changed'; readonly change: RollOutChanged | undefined }
-  | { readonly kind: 'command'; readonly id: number; readonly command: OrderCommand }
-  /** Who gave a command of this name at this time. */
-  | { readonly kind: 'identified'; readonly command: Pick<OrderCommand, 'name' | 'at'>; readonly by: string }
-  /** The orders stand in the object, but for skips of pods that it does not have. */
-  | { readonly kind: 'recorded'; readonly version: number; readonly unknown?: readonly string[] }
-  /** The orders could not be written. */
-  | { readonly kind: 'refused'; readonly waitingFor: WaitingFor }
-  /** The orders were not written: newer ones stand in the object, which this roll-out has not received. */
-  | { readonly kind: 'overtaken'; readonly orders: RollOutOrders }
+  | { readonly kind: 'command'; readonly command: GivenCommand }
+  /** A command was applied or refused; these orders stand in the object since. */
+  | { readonly kind: 'applied'; readonly key: string; readonly orders: RollOutOrders | undefined }
+  /** A command could not be applied yet. */
+  | { readonly kind: 'notApplied'; readonly waitingFor: WaitingFor }
   /** The question has failed for an unforeseen reason. It is not asked again automatically. */
   | { readonly kind: 'parked'; readonly waitingFor: WaitingFor }
-  | { readonly kind: 'verdict'; readonly verdict: ChoiceVerdict; readonly of: Asked; readonly atMs: number }
+  | { readonly kind: 'verdict'; readonly verdict: ToldVerdict; readonly of: Asked; readonly atMs: number }
   | { readonly kind: 'carriedOut'; readonly number: number; readonly verdict: BatchVerdict; readonly atMs: number }
   /** A batch came to no verdict: its activity was ended by hand, or the roll-out did not wait for it any longer. */
   | { readonly kind: 'lost'; readonly number: number; readonly why: string }
@@ -105,15 +105,16 @@ export type RollOutNews =
 export interface Asked {
   readonly leave: Leave;
   readonly generation: number;
+  readonly round: number;
 }
 
 /** Waits that only a change of the object ends. */
 const untilChanged: readonly string[] = ['Paused'];
 
-/** Waits that are over once the orders are written. */
-const refusalReasons = ['Denied', 'Parked'] as const;
-
 const logLines = 12;
+
+/** So many commands wait to be applied at most, besides holds: they travel to the next run. */
+const mostCommands = 20;
 
 /** So many of the batches in flight are named. */
 const mostShown = 5;
@@ -124,14 +125,12 @@ const mostMisses = 5;
 /** A roll-out that has just begun, or continues where an earlier run ended. */
 export function begun(
   facts: RollOutFacts,
-  before: Partial<Pick<RollOutProgress, 'next' | 'inFlight' | 'log' | 'namespace'>> = {},
+  before: Partial<Pick<RollOutProgress, 'next' | 'inFlight' | 'log' | 'commands' | 'namespace'>> = {},
 ): RollOutProgress {
-  const orders = ordersFor(facts.orders, facts.revision);
-  const { next = 1, inFlight = [], log = [], namespace } = before;
+  const { next = 1, inFlight = [], log = [], commands = [], namespace } = before;
   return {
-    ...{ facts, orders, next, inFlight, log },
+    ...{ facts, next, inFlight, log, commands },
     ...(namespace !== undefined && { namespace }),
-    recorded: versionOf(facts.orders),
     round: 0,
     wasParked: false,
     isWoken: false,
@@ -141,23 +140,34 @@ export function begun(
   };
 }
 
-/** What becomes of a command that is applied to this progress. */
-export function afterCommand(progress: RollOutProgress, command: OrderCommand): OrdersAfter {
-  return ordersAfter(command, sceneOf(progress));
+/** What a person means who gives this command now. What holds, or ends that, is not refused as one of too many. */
+export function meantBy(progress: RollOutProgress, command: Parameters<typeof understood>[0]): Understood {
+  const { commands } = progress;
+  const isUrgent = isHold(command) || command.name === 'resume';
+  const isNew = !commands.some(({ name }) => name === command.name);
+  if (commands.length >= mostCommands && !(isUrgent && isNew)) {
+    return { refused: `${commands.length} commands before it are not applied yet; see what the roll-out waits for` };
+  }
+  return understood(command, sceneOf(progress));
 }
 
-function sceneOf({ facts, orders, waitingFor, blockedBefore, inFlight, namespace }: RollOutProgress) {
-  const { revision, previous, previousDoubt, noUndo } = facts;
+function sceneOf(progress: RollOutProgress): SceneOfSender {
+  const { waitingFor, blockedBefore, inFlight, commands, namespace } = progress;
   const nameOf = (pod: ChosenPod) => (namespace === '' ? qualifiedName(pod) : pod.name);
   const batches = new Map(inFlight.map(({ number, batch }) => [number, podsOf(batch).map(nameOf)]));
   const blockedBy = waitingFor?.blockedBy ?? blockedBefore ?? [];
-  const undo = {
-    ...(previous !== undefined && { previous }),
-    ...(previousDoubt !== undefined && { previousDoubt }),
-    ...(noUndo !== undefined && { noUndo }),
-  };
-  const inObject = facts.orders && { inObject: facts.orders };
-  return { orders, ...inObject, revision, ...undo, blockedBy, batches, ...(namespace !== undefined && { namespace }) };
+  const scene = { orders: ordersIn(progress), isHolding: commands.some(isHold), blockedBy, batches };
+  return { ...scene, ...(namespace !== undefined && { namespace }) };
+}
+
+/** The orders of operators as the leading watcher has told them. */
+function ordersIn({ facts }: Pick<RollOutProgress, 'facts'>): RollOutOrders | undefined {
+  return ordersFor(facts.orders, facts.revision);
+}
+
+/** Whether a command holds the roll-out from the moment in which it is given. */
+export function isHold({ name }: Pick<GivenCommand, 'name'>): boolean {
+  return name === 'pause' || name === 'abort';
 }
 
 /** The progress after one event. */
@@ -166,38 +176,19 @@ export function heard(progress: RollOutProgress, news: RollOutNews): RollOutProg
   switch (news.kind) {
     case 'changed':
       return changed(progress, news.change);
-    case 'command': {
-      const after = ordersAfter(news.command, sceneOf(progress));
-      if ('refused' in after) return progress;
-      return askedAnew({ ...progress, orders: after.orders });
+    case 'command':
+      return commanded(progress, news.command);
+    case 'applied': {
+      const { notApplied: _, ...others } = withOrders(progress, news.orders);
+      return askedAnew({ ...others, commands: progress.commands.filter(({ key }) => key !== news.key) });
     }
-    case 'identified': {
-      const { orders } = progress;
-      const named = orders && namedBy(orders, news.command, news.by);
-      return named === orders ? progress : { ...progress, orders: named };
-    }
-    case 'recorded': {
-      const { waitingFor, ...others } = progress;
-      const isRefusal = !progress.parked && refusalReasons.some((reason) => reason === waitingFor?.reason);
-      const recorded = Math.max(progress.recorded, news.version);
-      const { orders } = progress;
-      return {
-        ...others,
-        recorded,
-        ...(orders && news.unknown?.length && { orders: withoutSkips(orders, news.unknown) }),
-        ...(waitingFor && !isRefusal && { waitingFor }),
-      };
-    }
-    case 'refused':
-      return { ...progress, waitingFor: news.waitingFor };
-    case 'overtaken': {
-      const orders = joinedOrders(progress.orders, news.orders, progress.facts.revision);
-      return askedAnew({ ...progress, orders, recorded: Math.max(progress.recorded, news.orders.version) });
-    }
+    case 'notApplied':
+      return { ...progress, notApplied: news.waitingFor };
     case 'parked':
       return { ...progress, waitingFor: news.waitingFor, parked: 'refused' };
     case 'verdict':
-      return judged(progress, news);
+      // the orders that an earlier question was told may be older
+      return judged(news.of.round === progress.round ? withOrders(progress, news.verdict.orders) : progress, news);
     case 'carriedOut':
       return carriedOut(progress, news);
     case 'lost':
@@ -208,6 +199,21 @@ export function heard(progress: RollOutProgress, news: RollOutNews): RollOutProg
       if (!progress.awaitsFacts) return progress;
       return progress.misses < mostMisses ? askedAnew(progress) : { ...progress, end: 'superseded' };
   }
+}
+
+/** These are the orders that stand in the object. */
+function withOrders(progress: RollOutProgress, orders: RollOutOrders | undefined): RollOutProgress {
+  const { orders: _, ...facts } = progress.facts;
+  return { ...progress, facts: { ...facts, ...(orders && { orders }) } };
+}
+
+/** A `resume` takes back holds that are not applied yet, without waiting for them. */
+function commanded(progress: RollOutProgress, command: GivenCommand): RollOutProgress {
+  const before = command.name === 'resume' ? progress.commands.filter((one) => !isHold(one)) : progress.commands;
+  const { notApplied, ...others } = progress;
+  const isSame = before[0] === progress.commands[0];
+  const known = { ...others, commands: [...before, command], ...(isSame && notApplied && { notApplied }) };
+  return isPaused(known) === isPaused(progress) ? known : askedAnew(known);
 }
 
 /** Whoever commands or changes something wants to know what comes of it, not what it waited for before. */
@@ -234,11 +240,9 @@ function changed(progress: RollOutProgress, change: RollOutChanged | undefined):
   // A signal that was sent before others may come after them.
   if (change.generation < facts.generation) return progress;
 
-  const isNewer = versionOf(change.orders) > versionOf(progress.orders);
-  const orders = ordersFor(isNewer ? change.orders : progress.orders, change.revision);
-  const recorded = Math.max(progress.recorded, versionOf(change.orders));
-  const isSame = change.generation === facts.generation && change.revision === facts.revision && !isNewer;
-  const known = { ...progress, facts: change, orders, recorded };
+  const isSameState = change.generation === facts.generation && change.revision === facts.revision;
+  const isSame = isSameState && sameJson(change.orders, facts.orders);
+  const known = { ...progress, facts: change };
   if (isSame && !progress.awaitsFacts) return woken(known);
   if (change.revision === facts.revision) {
     const { waitingFor, parked, awaitsFacts, end } = progress;
@@ -248,10 +252,6 @@ function changed(progress: RollOutProgress, change: RollOutChanged | undefined):
     ...known,
     log: withLine(progress.log, `revision ${change.revision} is now the update revision`),
   });
-}
-
-function versionOf(orders: RollOutOrders | undefined): number {
-  return orders?.version ?? 0;
 }
 
 function judged(
@@ -339,15 +339,8 @@ function withLine(log: readonly string[], line: string): readonly string[] {
   return [...log, line].slice(-logLines);
 }
 
-/** The orders that still have to be written into the object; undefined when they stand there, or it is gone. */
-export function unrecordedOrders({ orders, recorded, end }: RollOutProgress): RollOutOrders | undefined {
-  if (end === 'withdrawn') return undefined;
-  return orders !== undefined && orders.version > recorded ? orders : undefined;
-}
-
 /**
- * What should be asked now; undefined when nothing is to be. Leave for something waits until the orders behind it stand in
- * the object; leave that takes something back does not wait. While batches are in flight it is asked unless the watcher
+ * What should be asked now; undefined when nothing is to be. While batches are in flight it is asked unless the watcher
  * remembers the question, since it begins none of their pods before it has heard what the roll-out allows.
  */
 export function wantedChoice(progress: RollOutProgress): WantedChoice | undefined {
@@ -356,7 +349,6 @@ export function wantedChoice(progress: RollOutProgress): WantedChoice | undefine
     return undefined;
   }
   const leave = leaveOf(progress);
-  if (!leave.paused && unrecordedOrders(progress)) return undefined;
   return { leave, ...(waitingFor && { told: waitingFor.reason }), ...(wasParked && { parked: true }) };
 }
 
@@ -369,52 +361,52 @@ export interface WantedChoice {
 }
 
 /** What the object and the orders of operators allow. */
-function leaveOf({ facts, orders }: RollOutProgress): Leave {
-  const undo = undoOf(orders);
-  const revision = undo?.to ?? facts.revision;
-  return {
-    revision,
-    paused: isHeld(orders),
-    ...(orders?.aborted && { aborted: true }),
-    skip: orders?.skip ?? [],
-    ...(undo && { undo }),
-  };
+function leaveOf(progress: RollOutProgress): Leave {
+  return { revision: ordersIn(progress)?.undo?.to ?? progress.facts.revision, paused: isPaused(progress) };
+}
+
+/** Whether an operator holds it, also if the watcher has not heard of that yet. */
+function isPaused(progress: RollOutProgress): boolean {
+  return isHeld(ordersIn(progress)) || progress.commands.some(isHold);
 }
 
 function isSameLeave(one: Leave, other: Leave): boolean {
-  const told = ({ revision, paused, aborted, skip, undo }: Leave) =>
-    JSON.stringify([revision, paused, aborted, skip, undo]);
-  return told(one) === told(other);
+  return one.revision === other.revision && one.paused === other.paused;
 }
 
 /** What is asked, as people read it in the history. */
-export function choiceText({ next, facts }: RollOutProgress, { paused, revision, undo }: Leave): string {
+export function choiceText(progress: RollOutProgress, { paused, revision }: Leave): string {
   if (paused) return 'choose no pods, report progress';
+  const { next, facts } = progress;
   const of = `${facts.replicas} pods`;
-  return undo ? `choose batch ${next}: back to ${revision}, ${of}` : `choose batch ${next}: ${revision}, ${of}`;
+  return ordersIn(progress)?.undo
+    ? `choose batch ${next}: back to ${revision}, ${of}`
+    : `choose batch ${next}: ${revision}, ${of}`;
 }
 
 /** What a batch does, as people read it in the history: `undo: update shop-a in place`. */
-export function inFlightText({ orders }: Pick<RollOutProgress, 'orders'>, { revision, batch }: InFlight): string {
-  const goesBack = orders?.undo?.to === revision;
+export function inFlightText(progress: Pick<RollOutProgress, 'facts'>, { revision, batch }: InFlight): string {
+  const goesBack = ordersIn(progress)?.undo?.to === revision;
   return goesBack ? shortened(`undo: ${batchText(batch)}`, summaryBytes) : batchText(batch);
 }
 
-/** Whether it is over, and nothing is left to be written or to be carried out. */
+/** Whether it is over, and nothing is left to be applied or to be carried out. */
 export function isOver(progress: RollOutProgress): boolean {
   return isEnding(progress) && progress.inFlight.length === 0;
 }
 
 /** Whether it is over but for the batches in flight. */
 export function isEnding(progress: RollOutProgress): boolean {
-  return progress.end !== undefined && unrecordedOrders(progress) === undefined;
+  return progress.end === 'withdrawn' || (progress.end !== undefined && progress.commands.length === 0);
 }
 
 /** In which phase people find it. */
-export function phaseOf({ end, orders }: RollOutProgress): string {
+export function phaseOf(progress: RollOutProgress): string {
+  const { end, commands } = progress;
+  const orders = ordersIn(progress);
   if (end !== undefined) return endPhases[end];
-  if (orders?.aborted) return 'Aborted';
-  if (orders?.paused) return 'Paused';
+  if (orders?.aborted || commands.some(({ name }) => name === 'abort')) return 'Aborted';
+  if (isPaused(progress)) return 'Paused';
   return orders?.undo ? 'Undoing' : 'RollingOut';
 }
 
@@ -425,14 +417,22 @@ const endPhases: Readonly<Record<RollOutEnd, string>> = {
 };
 
 /** What one has done that is through: an undo has taken the update back. */
-export function doneReason({ orders }: Pick<RollOutProgress, 'orders'>): 'RolledOut' | 'RolledBack' {
-  return orders?.undo ? 'RolledBack' : 'RolledOut';
+export function doneReason(progress: Pick<RollOutProgress, 'facts'>): 'RolledOut' | 'RolledBack' {
+  return ordersIn(progress)?.undo ? 'RolledBack' : 'RolledOut';
 }
+
+/** What people see that it waits for. */
+export function shownWait({ notApplied, waitingFor }: RollOutProgress): WaitingFor | undefined {
+  return notApplied ?? waitingFor;
+}
+
+const ended: Pick<RollOutProgress, 'inFlight' | 'waitingFor' | 'notApplied'> = { inFlight: [] };
 
 /** All that there is to say, in lines. What has ended waits for nothing, and nothing of it is in flight. */
 export function detailsOf(progress: RollOutProgress, hasEnded = false): string {
-  const { facts, orders, log } = progress;
-  const { waitingFor, inFlight } = hasEnded ? { waitingFor: undefined, inFlight: [] } : progress;
+  const { facts, commands, log } = progress;
+  const orders = ordersIn(progress);
+  const { waitingFor, notApplied, inFlight } = hasEnded ? ended : progress;
   const revision = orders?.undo?.to ?? facts.revision;
   const given = [
     ['paused', orders?.paused],
@@ -442,8 +442,9 @@ export function detailsOf(progress: RollOutProgress, hasEnded = false): string {
   return [
     `${phaseOf(progress)}: revision ${revision}, ${facts.replicas} pods`,
     ...given.flatMap(([what, order]) => (order ? [`${what} by ${order.by || 'an operator'} at ${order.at}`] : [])),
-    ...(orders && isSaying(orders) && orders.skip ? [`skipped: ${orders.skip.join(', ')}`] : []),
-    ...(waitingFor ? [waitText(waitingFor)] : []),
+    ...(orders?.skip ? [`skipped: ${orders.skip.join(', ')}`] : []),
+    ...commands.map(({ name, by = 'an operator', at }) => `${name} by ${by} at ${at}: not applied yet`),
+    ...[notApplied, waitingFor].flatMap((wait) => (wait ? [waitText(wait)] : [])),
     ...inFlight.slice(0, mostShown).map((one) => `batch ${one.number} in flight: ${inFlightText(progress, one)}`),
     ...(inFlight.length > mostShown ? [`${inFlight.length - mostShown} more batches in flight`] : []),
     ...log,

@@ -12,7 +12,7 @@ import type { FleetInput } from './input.ts';
 import type { Permit, Undo } from './permit.ts';
 import { type AlikePods, type FleetPod, isOfRevision } from './pods.ts';
 import type { Revisions } from './revisions.ts';
-import { ordersFor, permitUnder, undoOf } from './roll-out-orders.ts';
+import { heldBy, ordersFor, undoOf } from './roll-out-orders.ts';
 import type { Workload } from './workload.ts';
 
 /** Everything that the decisions of a pass share. */
@@ -39,6 +39,8 @@ export interface FleetScene<Owner extends Workload = Workload, Input extends Fle
   /** The permit, if it is one for what is to be done now. */
   readonly permit: Permit | undefined;
   readonly isUndo: boolean;
+  /** An undo is ordered, and the revision that it goes back to is not kept any more: nothing may be updated. */
+  readonly isUndoLost: boolean;
   /** What operators have decided about what is to be done now. */
   readonly orders: RollOutOrders | undefined;
 }
@@ -123,18 +125,19 @@ export function fleetScene<Owner extends Workload, Input extends FleetInput<Owne
 }): FleetScene<Owner, Input> {
   const { input, revisions } = given;
   const { owner, permit } = input;
-  const orders = ordersFor(ordersOf(owner), revisions.update.metadata.name);
-  // The permit may know of an undo a moment before the caches show it.
-  const undone = undoneTo(input.undo ?? undoOf(orders) ?? permit?.undo, revisions);
+  const orders = ordersFor(input.held?.orders ?? ordersOf(owner), revisions.update.metadata.name);
+  const undone = undoneTo(input.undo ?? undoOf(orders), revisions);
   const target = undone ?? revisions.update;
+  const isUndoLost = orders?.undo !== undefined && undone === undefined;
   return {
     ...given,
     owner,
     now: timestamp(input.nowMs),
     target,
     other: undone ? revisions.update : revisions.current,
-    permit: permit?.revision === target.metadata.name ? permitUnder(permit, orders) : undefined,
+    permit: permit?.revision === target.metadata.name ? heldBy(orders, permit, isUndoLost) : undefined,
     isUndo: undone !== undefined,
+    isUndoLost,
     orders,
   };
 }
@@ -162,8 +165,8 @@ export function progressOf(
 }
 
 /** Names of pods that operators leave out of the update. */
-export function skippedPods({ permit, orders }: Pick<FleetScene, 'permit' | 'orders'>): ReadonlySet<string> {
-  return new Set([...(permit?.skip ?? []), ...(orders?.skip ?? [])]);
+export function skippedPods({ orders }: Pick<FleetScene, 'orders'>): ReadonlySet<string> {
+  return new Set(orders?.skip);
 }
 
 /** Whether an update of the pod, or its replacement, has been begun. */

@@ -5,7 +5,7 @@ import type { Situation } from './kind.ts';
 import type { Standing } from './permit.ts';
 import type { FleetPod } from './pods.ts';
 import { isUpdateLeft } from './roll-out-facts.ts';
-import { isAtGoal, progressOf } from './scene.ts';
+import { isAtGoal, progressOf, skippedPods } from './scene.ts';
 import { retryInMs } from './update.ts';
 import { noPermitInMs } from './waits.ts';
 
@@ -23,7 +23,8 @@ export function standingOf<Of extends Situation>(
   if (input.permit === undefined) return { kind: 'working' };
   if (permit === undefined || scene.strategy.isOnDelete) return { kind: 'superseded' };
 
-  const isGood = ({ name, isAvailable }: FleetPod) => isAvailable || permit.skip.includes(name);
+  const skip = skippedPods(scene);
+  const isGood = ({ name, isAvailable }: FleetPod) => isAvailable || skip.has(name);
   const arrived = counted.filter((pod) => isAtGoal(scene, pod));
   const good = arrived.filter(isGood).length;
   const [next, ...others] = isScaling ? [] : update.candidates;

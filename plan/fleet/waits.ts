@@ -86,17 +86,20 @@ export function paused({ scene, update }: FleetSituation): Wait | undefined {
 
 export function aborted({ scene, update }: FleetSituation): Wait | undefined {
   const order = scene.orders?.aborted;
-  if (order && update.demand.left !== 0) return wait(scene, 'Aborted', [], orderedBy(order, scene));
-  return isStoppedByOperator(update) && scene.permit?.aborted ? wait(scene, 'Aborted') : undefined;
+  return order && update.demand.left !== 0 ? wait(scene, 'Aborted', [], orderedBy(order, scene)) : undefined;
 }
 
 export function pausedByOperator({ scene, update }: FleetSituation): Wait | undefined {
-  const order = scene.orders?.paused;
-  if (order && update.demand.left !== 0) return wait(scene, 'PausedByOperator', [], orderedBy(order, scene));
+  const { paused: order, undo } = scene.orders ?? {};
+  const isLeft = update.demand.left !== 0;
+  if (order && isLeft) return wait(scene, 'PausedByOperator', [], orderedBy(order, scene));
+  if (undo && scene.isUndoLost && isLeft) {
+    return wait(scene, 'PausedByOperator', [], `${notKept(undo)}; ${orderedBy(undo, scene)}`);
+  }
   return isStoppedByOperator(update) ? wait(scene, 'PausedByOperator') : undefined;
 }
 
-/** A command reaches the permit before it stands in the object. */
+/** The roll-out may have received the command before this watcher has. */
 function isStoppedByOperator({ stop }: FleetSituation['update']): boolean {
   return stop.kind === 'paused' && stop.by === 'operator';
 }
@@ -108,10 +111,20 @@ export function undone({ scene, update }: FleetSituation): Wait | undefined {
     : undefined;
 }
 
+/** Pods would be updated to what the operator has taken back. */
+export function notKept({ to }: { readonly to: string }): string {
+  return `the update is undone, and revision ${to} is not kept any more, so no pod can go back to it`;
+}
+
+/** That an order holds in the memory of the watcher only, and why. */
+export function notWritten({ held }: Pick<FleetInput<unknown>, 'held'>): string {
+  return held?.because === undefined ? '' : `; it could not be written into the object yet: ${held.because}`;
+}
+
 /** Who said so, and what had been changed. */
 function orderedBy({ by, at }: Order, scene: FleetScene): string {
   const who = by === '' ? 'an operator' : by;
-  return `${progressOf(scene)}; ordered by ${who}${at === '' ? '' : ` at ${at}`}`;
+  return `${progressOf(scene)}; ordered by ${who}${at === '' ? '' : ` at ${at}`}${notWritten(scene.input)}`;
 }
 
 export function onDelete({ scene, update }: FleetSituation): Wait | undefined {

@@ -10,7 +10,7 @@ import type { NodeImage } from '../../api/node-image/types.ts';
 import type { SidecarSet, SidecarSetStatus } from '../../api/sidecar-set/types.ts';
 import type { Wait } from '../decision.ts';
 import type { PodWrite } from '../fleet/in-place/update.ts';
-import type { RollOutWanted } from '../fleet/input.ts';
+import type { HeldOrders, RollOutWanted } from '../fleet/input.ts';
 import type { FleetPlan, Permit } from '../fleet/permit.ts';
 import type { AsSeen } from '../fleet/pods.ts';
 import type { Intention } from '../fleet/steps.ts';
@@ -46,6 +46,8 @@ export interface SidecarSetInput {
   readonly withoutPermitSinceMs?: number;
   /** Why Temporal does not continue the roll-out. Absent: it does, as far as is known. */
   readonly engine?: EngineTrouble;
+  /** The orders with what operators hold and does not stand in the owner yet. Absent: they are those of the owner. */
+  readonly held?: HeldOrders;
   /** The steps of swaps that are due, by the UID of the pod: their operations have handed them in. Absent: none. */
   readonly swaps?: ReadonlyMap<string, SwapStep>;
   /** By the UID of a pod: the SidecarSet that is swapped before it there. Absent: none is. */

@@ -14,7 +14,7 @@ import type { RollOutWanted } from '../fleet/input.ts';
 import { questionFor, type Standing } from '../fleet/permit.ts';
 import type { Choice } from '../fleet/planner.ts';
 import { asSeen } from '../fleet/pods.ts';
-import { isOrdersAnnotationRead, keptOrders, withoutOrdersAnnotation } from '../fleet/roll-out-orders.ts';
+import { isOrdersAnnotationRead, keptOrders, toldOrders, withoutOrdersAnnotation } from '../fleet/roll-out-orders.ts';
 import { dueByStarting } from '../starting.ts';
 import { waitingSince } from '../waiting-since.ts';
 import type { ClassifiedPod } from './classify.ts';
@@ -148,7 +148,7 @@ function standingOf(situation: SidecarSetSituation): Standing {
 function rollOutOf(situation: SidecarSetSituation): RollOutWanted {
   const { scene } = situation;
   const { owner, revisions, pods } = scene;
-  const orders = ordersOf(owner);
+  const orders = toldOrders(scene.input.held?.orders ?? ordersOf(owner), scene.isUndoLost);
   return {
     facts: {
       generation: owner.metadata.generation ?? 0,

@@ -7,7 +7,7 @@ import { ordersOf, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts
 import { revisionContent } from '../../api/sidecar-set/injection/choose.ts';
 import { isNotUpdate, type SidecarContent, type SidecarSet } from '../../api/sidecar-set/types.ts';
 import type { Permit } from '../fleet/permit.ts';
-import { ordersFor, permitUnder, undoOf } from '../fleet/roll-out-orders.ts';
+import { heldBy, ordersFor, undoOf } from '../fleet/roll-out-orders.ts';
 import { startingUntil } from '../starting.ts';
 import { type ClassifiedPod, classifyPods } from './classify.ts';
 import type { SidecarSetInput } from './input.ts';
@@ -22,6 +22,8 @@ export interface SidecarSetScene {
   readonly target: SidecarTarget;
   readonly pods: readonly ClassifiedPod[];
   readonly isUndo: boolean;
+  /** An undo is ordered, and the revision that it goes back to is not kept any more: nothing may be updated. */
+  readonly isUndoLost: boolean;
   /** What operators have ordered for the present content. */
   readonly orders: RollOutOrders | undefined;
   /** Absent: there is none for this target. */
@@ -36,16 +38,17 @@ export interface SidecarSetScene {
 
 export function sidecarSetScene(input: SidecarSetInput): SidecarSetScene {
   const { owner } = input;
-  const given = ordersOf(owner);
+  const given = input.held?.orders ?? ordersOf(owner);
   const revisions = planRevisions(input, given?.undo ? [given.undo.to] : []);
   const orders = ordersFor(given, revisions.latest);
   const { target, isUndo } = targetIn(input, revisions, orders);
-  const permit = input.permit?.revision === target.revision ? permitUnder(input.permit, orders) : undefined;
-  const skipped = new Set([...(permit?.skip ?? []), ...(orders?.skip ?? [])]);
+  const isUndoLost = orders?.undo !== undefined && !isUndo;
+  const permit = input.permit?.revision === target.revision ? heldBy(orders, input.permit, isUndoLost) : undefined;
+  const skipped = new Set(orders?.skip);
   const undoneAt = isUndo ? orders?.undo?.at : undefined;
   const base = { revisions, target, skipped, ...(undoneAt !== undefined && { undoneAt }) };
   const pods = classifiedPods({ ...base, input }, input.pods);
-  return { ...base, input, owner, pods, isUndo, orders, permit, now: timestamp(input.nowMs) };
+  return { ...base, input, owner, pods, isUndo, isUndoLost, orders, permit, now: timestamp(input.nowMs) };
 }
 
 /** Where these pods stand. Those that are left out are as if they were not selected. */
@@ -68,9 +71,8 @@ function startingIn(
   return startingUntil(pod, { begunAt }, input.nowMs);
 }
 
-/** The permit may know of an undo a moment before the caches show it. */
-function targetIn({ owner, permit }: SidecarSetInput, revisions: RevisionPlan, orders: RollOutOrders | undefined) {
-  const undo = undoOf(orders) ?? permit?.undo;
+function targetIn({ owner }: SidecarSetInput, revisions: RevisionPlan, orders: RollOutOrders | undefined) {
+  const undo = undoOf(orders);
   const stored = undo?.from === revisions.latest ? named(revisions.history, undo.to) : undefined;
   const content = stored && revisionContent(stored);
   return content === undefined

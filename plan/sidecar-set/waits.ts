@@ -5,7 +5,7 @@ import { type SidecarSetWaitReason, sidecarSetWaits } from '../../api/sidecar-se
 import { sidecarSets } from '../../api/sidecar-set/types.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
 import { imageNotReadyWait } from '../fleet/prefetch.ts';
-import { failureText, noPermitAfterMs } from '../fleet/waits.ts';
+import { failureText, noPermitAfterMs, notKept, notWritten } from '../fleet/waits.ts';
 import { joinedDetails, troubleIn } from '../pod-trouble.ts';
 import { nothingYet, startingLast } from '../starting.ts';
 import { mostWaitBytes, shortened } from '../text-size.ts';
@@ -60,14 +60,17 @@ function paused({ update }: SidecarSetSituation): Wait | undefined {
 
 function aborted({ scene, update }: SidecarSetSituation): Wait | undefined {
   const order = scene.orders?.aborted;
-  if (order && isUpdateLeft({ update })) return wait('Aborted', [], orderedBy(order, scene));
-  return update.stop === 'pausedByOperator' && scene.permit?.aborted ? wait('Aborted') : undefined;
+  return order && isUpdateLeft({ update }) ? wait('Aborted', [], orderedBy(order, scene)) : undefined;
 }
 
-/** A command reaches the permit before it stands in the object. */
+/** The roll-out may have received the command before this watcher has. */
 function pausedByOperator({ scene, update }: SidecarSetSituation): Wait | undefined {
-  const order = scene.orders?.paused;
-  if (order && isUpdateLeft({ update })) return wait('PausedByOperator', [], orderedBy(order, scene));
+  const { paused: order, undo } = scene.orders ?? {};
+  const isLeft = isUpdateLeft({ update });
+  if (order && isLeft) return wait('PausedByOperator', [], orderedBy(order, scene));
+  if (undo && scene.isUndoLost && isLeft) {
+    return wait('PausedByOperator', [], `${notKept(undo)}; ${orderedBy(undo, scene)}`);
+  }
   return update.stop === 'pausedByOperator' ? wait('PausedByOperator') : undefined;
 }
 
@@ -192,7 +195,7 @@ export function containerConflict({ scene }: SidecarSetSituation): Wait | undefi
 /** Who said so, and what had been changed. */
 function orderedBy({ by, at }: Order, scene: SidecarSetScene): string {
   const who = by === '' ? 'an operator' : by;
-  return `${progressOf(scene)}; ordered by ${who}${at === '' ? '' : ` at ${at}`}`;
+  return `${progressOf(scene)}; ordered by ${who}${at === '' ? '' : ` at ${at}`}${notWritten(scene.input)}`;
 }
 
 function wait(reason: SidecarSetWaitReason, pods: readonly ClassifiedPod[] = [], detail?: string): Wait {

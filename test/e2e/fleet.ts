@@ -6,6 +6,7 @@ import { kubeResource, windlassAnnotation } from '../../api/core/well-known.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { type KubeClient, pathOf } from '../../kube/client.ts';
+import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
 import { BrokenPromise } from '../support/broken-promise.ts';
 import type { Cluster } from '../support/cluster.ts';
 import { type FleetWatch, watchFleet } from '../support/fleet-watch.ts';
@@ -99,11 +100,13 @@ export class Fleet {
 
   /** As `kubectl replace`: what is not in the manifest, such as labels, annotations and status, is not sent. */
   async replace(change: object): Promise<void> {
-    const { apiVersion, kind, spec, metadata } = await this.get();
-    const ref = { namespace: this.namespace, name: metadata.name };
-    const { resourceVersion } = metadata;
-    const body = { apiVersion, kind, metadata: { ...ref, resourceVersion }, spec: { ...spec, ...change } };
-    await this.kube.request('PUT', pathOf(cloneSets, ref), { body });
+    await despiteConflicts(async () => {
+      const { apiVersion, kind, spec, metadata } = await this.get();
+      const ref = { namespace: this.namespace, name: metadata.name };
+      const { resourceVersion } = metadata;
+      const body = { apiVersion, kind, metadata: { ...ref, resourceVersion }, spec: { ...spec, ...change } };
+      await this.kube.request('PUT', pathOf(cloneSets, ref), { body });
+    });
   }
 
   /** Changes the image of the first container. */

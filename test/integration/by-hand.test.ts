@@ -58,7 +58,7 @@ const rows: Readonly<Record<ActivityName, Row>> = {
   'fleet.v1.awaitSwap': { operation: 'swapSidecar' },
   'fleet.v1.chooseBatch': { operation: 'rollOut' },
   'fleet.v1.carryOutBatch': { operation: 'rollOut', isHarmless: true },
-  'fleet.v1.recordOrders': { operation: 'rollOut', command: 'skip' },
+  'fleet.v1.applyCommand': { operation: 'rollOut', command: 'skip' },
   announceRollOutCommand: { operation: 'rollOut', command: 'skip', isHarmless: true },
 };
 
@@ -77,7 +77,6 @@ const returnsNothing: readonly ActivityName[] = [
   'reportSidecars',
   'reportPulls',
   'steerPullJob',
-  'fleet.v1.recordOrders',
 ];
 
 let played: PlayedOperations;

@@ -1,12 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
+import type { ApplyCommandInput } from '../../activities/fleet/commands.ts';
 import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import { changedSignal } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
 import { terminateSidecarsId } from '../../api/job-sidecar-termination.ts';
 import { pullImagesId } from '../../api/node-image/operation.ts';
+import { workflowBundle } from '../../workers/workflow-bundle.ts';
 import { closedAs } from '../support/closed.ts';
 import { newGate } from '../support/gate.ts';
 import {
@@ -364,5 +366,33 @@ describe('F7: a refresh of the environment whose history is full', () => {
     await handle.signal('resume', { by: 'ann' });
     expect(await closedAs(handle)).toBe('COMPLETED');
     expect(callsOf(workflowId, 'node.v1.refreshContainer')).toHaveLength(1);
+  });
+});
+
+describe('commands that come before the first task of a roll-out', () => {
+  it('P-8: are given to the leading watcher in the order in which they came', async () => {
+    const early = await startPlayedOperations({ hasClusterWorker: false, hasLogger: true });
+    try {
+      const handle = await early.begin('rollOut', 'early', { name: 'pause', payload: { by: '1' } });
+      for (const [name, by] of [
+        ['resume', '2'],
+        ['pause', '3'],
+      ] as const) {
+        await handle.signal(name, { by });
+      }
+      const worker = await early.startClusterWorker({ workflowBundle: { codePath: await workflowBundle() } });
+      const given = await waitFor('the commands', (see) => {
+        const calls = early.calls.filter(({ activity }) => activity === 'fleet.v1.applyCommand');
+        const all = see(calls.map(({ input }) => input as ApplyCommandInput));
+        return all.length === 2 && all;
+      });
+      // the first one is taken back before it is written; of the others the pause is the later one, whichever gets there first
+      const inOrder = given.toSorted((one, other) => (one.command.at < other.command.at ? -1 : 1));
+      expect(inOrder.map(({ by }) => by)).toEqual(['2', '3']);
+      expect(inOrder[0]?.command.at).not.toBe(inOrder[1]?.command.at);
+      await worker.stop();
+    } finally {
+      await early.stop();
+    }
   });
 });

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { resetPoints } from '../support/by-hand.ts';
 import { describeAlone, describeProof } from '../support/groups.ts';
 import { batchesIn } from '../support/history.ts';
+import { byHand } from '../support/roll-out-by-hand.ts';
 import { type RollOuts, startRollOuts } from '../support/trivial-roll-outs.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -95,7 +97,31 @@ describeAlone('an operator', () => {
     rollOut.kubelet();
     await rollOut.handle.result();
     expect(rollOuts.eventsOf(rollOut.uid)).toEqual(['Paused: Paused by ann', 'Resumed: Resumed by ann']);
-    expect(rollOuts.cluster.fleetOf(rollOut.uid)?.orders).toBeUndefined();
+    expect(rollOuts.cluster.fleetOf(rollOut.uid)?.orders).not.toHaveProperty('paused');
+  });
+
+  it.concurrent('P-8: obeys no command a second time when its workflow is reset', async () => {
+    const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
+    await waitFor('the first pod', () => rollOut.pods('new') === 1);
+    await rollOut.handle.signal('undo', { by: 'ann' });
+    await waitFor('the undo', () => rollOuts.cluster.fleetOf(rollOut.uid)?.orders?.undo);
+    await rollOut.handle.signal('resume');
+    await rollOut.until('more pods', () => rollOut.pods('new') >= 2);
+    const { runId } = await rollOut.handle.describe();
+    const [start] = resetPoints(await rollOut.handle.fetchHistory());
+    if (start === undefined) throw new Error('a run has a workflow task');
+    await byHand(rollOuts, rollOut).reset(runId, start);
+    const why = 'a reset of the workflow has given it again, and the run before has received it';
+    const refused = ['undo by ann', 'resume by operator@test'].map((command) => {
+      return `CommandRefused: Command ${command} has no effect: ${why}`;
+    });
+    await waitFor('both to be refused', (see) => {
+      const events = see(rollOuts.eventsOf(rollOut.uid));
+      return refused.every((event) => events.includes(event));
+    });
+    await rollOut.until('all pods to be new', () => rollOut.pods('new') === 6);
+    rollOut.kubelet();
+    await rollOut.handle.result();
   });
 
   it.concurrent('aborts, which outlives the workflow and its history, until somebody retries', async () => {

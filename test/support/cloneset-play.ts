@@ -206,6 +206,7 @@ export class CloneSetPlay {
     this.#isWorkflowAlive = true;
     this.#isRegistryAlive = true;
     this.#undo = undefined;
+    this.#skip([]);
     this.#dropFailedPulls();
     for (const node of this.#nodes.values()) node.isCrashed = false;
     const { spec } = this.#set;
@@ -573,12 +574,7 @@ export class CloneSetPlay {
                 this.#permit = { ...permit, paused: !permit.paused };
               },
             },
-            {
-              what: 'an operator skips a pod',
-              take: () => {
-                this.#permit = { ...permit, skip: names.slice(0, 1) };
-              },
-            },
+            { what: 'an operator skips a pod', take: () => this.#skip(names.slice(0, 1)) },
           ]),
       ...(permit?.pods.size
         ? [
@@ -592,6 +588,13 @@ export class CloneSetPlay {
         : []),
       ...(this.#nowMs % 40 === 0 ? [{ what: 'an operator undoes the update', take: () => this.#undoUpdate() }] : []),
     ];
+  }
+
+  #skip(skip: readonly string[]): void {
+    const found = revisionsFor({ owner: this.#set, revisions: this.#all<ControllerRevision>('revision') });
+    if (found.kind === 'create') return;
+    const rollOut = { version: 1, revision: found.update.metadata.name, skip };
+    this.#store('set', { ...this.#set, status: { ...this.#set.status, rollOut } } as CloneSet);
   }
 
   #undoUpdate(): void {
@@ -1019,7 +1022,7 @@ export class CloneSetPlay {
     const fresh = disruption.filter((step) => 'pod' in step && !begun.has(step.pod.name as string));
     if (fresh.length === 0) return;
 
-    const skipped = scene.permit?.skip ?? [];
+    const skipped = scene.orders?.skip ?? [];
     const old = scene.counted.filter((pod) => !isOfRevision(pod, update.metadata.name) && !skipped.includes(pod.name));
     const nodes = [...new Set(old.flatMap(({ pod }) => pod.spec.nodeName ?? []))].filter((name) =>
       nodeImages.has(name),

@@ -166,7 +166,7 @@ class Conformance {
     asked: Partial<Leave> & Pick<Leave, 'revision'>,
     { life = forEver, most = Number.POSITIVE_INFINITY }: { readonly life?: PermitLife; readonly most?: number } = {},
   ): Promise<RolledOut> {
-    const leave: Leave = { paused: false, skip: [], ...asked };
+    const leave: Leave = { paused: false, ...asked };
     const batches: Promise<BatchVerdict>[] = [];
     for (let number = 1; ; number += 1) {
       const after = batches.map((_, index) => index + 1);
@@ -191,7 +191,7 @@ class Conformance {
     });
     const batch = batchOf(revision, chosen as [ChosenPod]);
     void this.#queue()
-      .choose(uid, { revision, paused: false, skip: [], after: [1] }, forEver)
+      .choose(uid, { revision, paused: false, after: [1] }, forEver)
       .catch(() => undefined);
     return await this.#queue().carryOut(uid, { number: 1, revision, batch }, forEver);
   }
@@ -400,7 +400,8 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       const { 'app:1': old = '' } = fleet.revisions();
       const by = { by: 'ann', at: '2026-11-21T06:00:00Z' };
       fleet.apply(template('app:2'), { version: 1, revision, undo: { to: old, ...by } });
-      const undone = fleet.rollOut({ revision: old, undo: { from: revision, to: old } });
+      await fleet.rest();
+      const undone = fleet.rollOut({ revision: old });
       await fleet.until('the pod to be taken back', () => fleet.running('app:1').length === replicas);
       expect(await undone).toMatchObject({ verdict: { kind: 'allDone' }, pods: [{}] });
       const restarts = fleet.pods().map(({ status }) => status?.containerStatuses?.[0]?.restartCount ?? 0);
@@ -412,7 +413,9 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       await fleet.settle();
       const [left] = fleet.pods().map(({ metadata }) => metadata.name);
       const revision = await fleet.change('app:2');
-      const rolledOut = fleet.rollOut({ revision, skip: [left ?? ''] });
+      fleet.apply(template('app:2'), { version: 1, revision, skip: [left ?? ''] });
+      await fleet.rest();
+      const rolledOut = fleet.rollOut({ revision });
       await fleet.until('the others to be updated', () => fleet.running('app:2').length === replicas - 1);
       expect(await rolledOut).toMatchObject({ verdict: { kind: 'allDone', arrived: replicas - 1 }, pods: [{}, {}] });
       await fleet.rest();

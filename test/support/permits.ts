@@ -3,7 +3,7 @@ import type { Permit } from '../../plan/fleet/permit.ts';
 /** A permit that names every pod there may be. */
 export function permitForAll(revision: string, change: Partial<Permit> = {}): Permit {
   const pods = new EveryPod(change.revision ?? revision);
-  return { revision, paused: false, skip: [], pods, chooses: false, ...change };
+  return { revision, paused: false, pods, chooses: false, ...change };
 }
 
 class EveryPod extends Map<string, string> {

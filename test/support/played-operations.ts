@@ -181,7 +181,7 @@ export const uneventful: Answers = {
         }
       : { kind: 'allDone', summary: '5 of 5 pods are of revision new', arrived: 5 },
   'fleet.v1.carryOutBatch': () => ({ summary: '5 of 5 pods are updated', pods: [{ pod: 'web', how: 'inPlace' }] }),
-  'fleet.v1.recordOrders': () => undefined,
+  'fleet.v1.applyCommand': ({ input: { by = 'ann' } }) => ({ by, answer: {} }),
   'fleet.v1.tellNodes': ({ nth }) =>
     nth === 1 ? { kind: 'wave', nodes: ['node-1'], of: 1, ended: 0, rest: 0 } : { kind: 'idle', of: 1, ended: 1 },
   'fleet.v1.awaitNodes': () => ({ nodes: [{ node: 'node-1', at, ms: 1_000 }] }),
@@ -316,6 +316,7 @@ export async function startPlayedOperations({
         ]
       : []),
     Worker.create({ ...shared, taskQueue: queues.fleet }),
+    Worker.create({ ...shared, taskQueue: queues.fleetCommands }),
     Worker.create({ ...shared, taskQueue: queues.node(node.uid) }),
   ]);
   const running = workers.map((worker) => worker.run());

@@ -124,7 +124,7 @@ export const rollOutScenarios: Readonly<Record<string, Scenario>> = {
     const rollOut = await toTheMiddle(rollOuts);
     rollOuts.refuseOrders(rollOut.uid, 'Denied');
     await rollOut.handle.signal('undo', { by: 'ann' });
-    await rollOut.shows('Undoing', 'Denied');
+    await rollOut.shows('RollingOut', 'Denied');
     rollOuts.refuseOrders(rollOut.uid, undefined);
     return { refused: await toTheEnd(rollOut, 'old') };
   },

@@ -177,7 +177,7 @@ export class PlayedRollOut {
 }
 
 export function leaveFor(revision: string, more: Partial<Leave> = {}): Leave {
-  return { revision, paused: false, skip: [], ...more };
+  return { revision, paused: false, ...more };
 }
 
 export function setIn(cluster: MemoryCluster): SidecarSet | undefined {

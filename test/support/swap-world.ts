@@ -215,7 +215,7 @@ export class SwapWorld {
     const inFlight = new Map<number, Promise<unknown>>();
     for (let number = 1; number <= times && !this.isOver; ) {
       const revision = this.setOf(name)?.status?.latestRevision ?? '';
-      const leave = { revision, paused: false, skip: [] };
+      const leave = { revision, paused: false };
       const verdict = await queue.choose(set.metadata.uid, { ...leave, after: [...inFlight.keys()] }, alive);
       if (verdict.kind === 'batch') {
         const nth = number++;

@@ -4,7 +4,7 @@ import { NotLeading } from '../../kube/fence.ts';
 import { waitFor } from '../../plan/decision.ts';
 import { batchOf } from '../../plan/fleet/batch.ts';
 import type { FleetPlan, NamedPod, NamedPods, Permit, Standing } from '../../plan/fleet/permit.ts';
-import { ordersFor, permitUnder } from '../../plan/fleet/roll-out-orders.ts';
+import { heldBy, isHeld, ordersFor, toldOrders } from '../../plan/fleet/roll-out-orders.ts';
 import type { FleetKind, Seen } from '../../watcher/fleet/kind.ts';
 
 /** The least that can be rolled out: so many pods, all of one revision, some of which may be down. */
@@ -54,7 +54,9 @@ export function planTrivialFleet(
   nowMs: number,
 ): FleetPlan<TrivialStep> {
   const target = targetOf(fleet);
-  const permit = handed && permitUnder(handed, fleet.orders);
+  const orders = ordersNow(fleet);
+  const permit = handed && heldBy(orders, handed, false);
+  const { skip = [] } = orders ?? {};
   const unavailable = pods.filter((pod) => !isAvailable(pod, fleet, nowMs));
   const nextReady = unavailable.flatMap(({ readyAtMs }) =>
     readyAtMs === undefined ? [] : [readyAtMs + fleet.minReadyMs],
@@ -72,14 +74,14 @@ export function planTrivialFleet(
   const namedNow = (begun: readonly TrivialPod[]) => namedIn({ fleet, pods }, { permit, begun, done, nowMs });
   if (done === fleet.replicas) return { ...rest(allDone), named: namedNow([]) };
   if (permit.paused) {
-    const reason = permit.aborted || fleet.orders?.aborted ? 'Aborted' : 'PausedByOperator';
+    const reason = orders?.aborted ? 'Aborted' : 'PausedByOperator';
     const waits = rest({ kind: 'waiting', wait: waitFor(reason, [], 'Resume the roll-out') });
     return { ...waits, named: namedNow([]) };
   }
 
   // A pod that is down already costs the budget nothing more when it is restarted.
   const room = fleet.maxUnavailable - unavailable.length;
-  const left = pods.filter(({ name, revision }) => revision !== target && !permit.skip.includes(name));
+  const left = pods.filter(({ name, revision }) => revision !== target && !skip.includes(name));
   const promised = left.filter(({ name }) => permit.pods.has(name));
   const inTurn = [...promised, ...left.filter((pod) => !promised.includes(pod))];
   const broken = inTurn.filter((pod) => unavailable.includes(pod));
@@ -93,7 +95,7 @@ export function planTrivialFleet(
     : [];
   if (next) return plan({ kind: 'pods', batch: batchOf(target, [next, ...others]) });
   if (disruption.length > 0) return plan({ kind: 'working' });
-  if (left.length === 0 && done + permit.skip.length >= fleet.replicas) return plan(allDone);
+  if (left.length === 0 && done + skip.length >= fleet.replicas) return plan(allDone);
   const names = unavailable.map(({ name }) => `Pod/${name}`);
   return plan({ kind: 'waiting', wait: waitFor('BudgetSpent', names, 'Raise maxUnavailable, or fix these pods') });
 }
@@ -115,7 +117,7 @@ function namedIn(
     if (pod.revision === at.permit.pods.get(pod.name)) {
       return isAvailable(pod, fleet, at.nowMs) ? { state: 'done' } : { state: 'underWay', doing: 'not ready' };
     }
-    if (at.permit.skip.includes(pod.name)) return { state: 'skipped' };
+    if (ordersNow(fleet)?.skip?.includes(pod.name)) return { state: 'skipped' };
     return at.begun.includes(pod) ? { state: 'next' } : { state: 'notNow', why: 'the budget has no room for it' };
   };
   const known = pods.filter(({ name }) => at.permit.pods.has(name));
@@ -128,8 +130,12 @@ function namedIn(
 }
 
 /** An operator may have taken the revision back. */
-function targetOf({ revision, orders }: TrivialFleet): string {
-  return ordersFor(orders, revision)?.undo?.to ?? revision;
+function targetOf(fleet: TrivialFleet): string {
+  return ordersNow(fleet)?.undo?.to ?? fleet.revision;
+}
+
+function ordersNow({ revision, orders }: TrivialFleet): RollOutOrders | undefined {
+  return ordersFor(orders, revision);
 }
 
 function isAvailable({ readyAtMs }: TrivialPod, { minReadyMs }: TrivialFleet, nowMs: number): boolean {
@@ -172,7 +178,7 @@ export class TrivialCluster {
     this.#write(fleet.uid, { fleet, pods: this.#written.get(fleet.uid)?.pods ?? [] });
   }
 
-  /** Writes what operators have decided, as the annotation of a real fleet. */
+  /** Writes what operators have ordered, as the status of a real fleet. */
   order(uid: string, orders: RollOutOrders | undefined): void {
     const world = this.#written.get(uid);
     if (!world) return;
@@ -218,12 +224,26 @@ export class TrivialCluster {
   }
 
   /** The fleet kind that works on this cluster, for one leader. */
-  fleet(isLeading: () => boolean = () => true): FleetKind<TrivialWorld, TrivialStep> {
+  fleet(
+    isLeading: () => boolean = () => true,
+    /** The orders of a fleet with what operators hold besides. */
+    ordersOf: (uid: string) => RollOutOrders | undefined = (uid) => this.#shown.get(uid)?.fleet.orders,
+  ): FleetKind<TrivialWorld, TrivialStep> {
     return {
       kind: 'TrivialFleet',
-      look: (uid) => this.#shown.get(uid),
+      look: (uid) => {
+        const world = this.#shown.get(uid);
+        const orders = ordersOf(uid);
+        return world && orders ? { ...world, fleet: { ...world.fleet, orders } } : world;
+      },
       plan: planTrivialFleet,
-      podOf: ({ name }) => name,
+      ordersOf: (uid) => toldOrders(ordersOf(uid)),
+      podOf: ({ name }) => ({ namespace: 'shop', name, uid: name }),
+      isForbidden: (uid, { name }) => {
+        const { fleet } = this.#shown.get(uid) ?? {};
+        const orders = fleet && ordersFor(ordersOf(uid), fleet.revision);
+        return isHeld(orders) || orders?.skip?.includes(name) === true;
+      },
       wake: async (uid) => await this.onWake(uid),
       act: async (step, { fleet, pods: seen }) => {
         const { uid } = fleet;

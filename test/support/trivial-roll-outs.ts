@@ -7,14 +7,17 @@ import type { OperatorEventActivities } from '../../activities/kube/operator-eve
 import { signalActivities } from '../../activities/temporal/signals.ts';
 import type { JsonObject } from '../../api/base/json.ts';
 import { cloneSets } from '../../api/cloneset/types.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
 import { changedSignal, commandEvent, queues, searchAttributes } from '../../api/engine/operations.ts';
 import { type RollOutFacts, rollOutId, rollOutType } from '../../api/fleet/operation.ts';
-import { isSaying, readOrders } from '../../api/fleet/roll-out-orders.ts';
+import { type OrderedObject, ordersOf, readOrders } from '../../api/fleet/roll-out-orders.ts';
+import { EventBudget } from '../../kube/events.ts';
 import { KubeError } from '../../kube/failures.ts';
-import { NotLeading } from '../../kube/fence.ts';
+import { type KubeWriter, NotLeading } from '../../kube/fence.ts';
 import { createMetrics } from '../../process/metrics.ts';
 import { dataConverter } from '../../process/payload-limit.ts';
 import { registerSearchAttributes } from '../../process/temporal.ts';
+import { RollOutCommands } from '../../watcher/fleet/commands.ts';
 import { FleetQueue } from '../../watcher/fleet/queue.ts';
 import type { FleetWork } from '../../watcher/fleet/work.ts';
 import { fleetWorker } from '../../workers/fleet-worker.ts';
@@ -24,7 +27,7 @@ import { makeUnversionedCurrent } from './current-version.ts';
 import { type TestPlatform, testPlatform } from './platform.ts';
 import { prepareRoles } from './roles.ts';
 import { connectToTemporal, connectWorkersToTemporal } from './temporal-connection.ts';
-import { TrivialCluster, type TrivialFleet } from './trivial-fleet.ts';
+import { TrivialCluster, type TrivialFleet, type TrivialStep, type TrivialWorld } from './trivial-fleet.ts';
 import { waitFor } from './wait.ts';
 
 const kind = 'TrivialFleet';
@@ -201,13 +204,42 @@ export async function startRollOuts({
       return false;
     }
   };
+  // all fleets are called `web`: here each has its UID as its name
+  const kube = {
+    get: async (_resource: unknown, { name }: { readonly name: string }) => {
+      const owner = ownerOf(name);
+      if (owner === undefined) throw new KubeError({ status: 404, reason: 'NotFound', message: 'not found' });
+      return owner;
+    },
+    patch: async (...[, , , body]: readonly unknown[]) => writeOrders(body),
+    create: async () => undefined,
+  };
   beginTerm();
 
   function beginTerm(): void {
     const lost = new AbortController();
     const isLeading = () => !lost.signal.aborted;
-    const queue = new FleetQueue({
-      fleet: cluster.fleet(isLeading),
+    const commands = new RollOutCommands(
+      { kube: kube as unknown as KubeWriter, commandEvents: new EventBudget(Date.now), now: Date.now },
+      {
+        resource: cloneSets,
+        owners: { byUid: (uid) => ownerOf(uid), seen: async () => undefined },
+        revisionOf: (uid) => cluster.fleetOf(uid)?.revision,
+        planned: async (uid, generation) => ({
+          ...{ generation, previous: 'old', replicas: cluster.fleetOf(uid)?.replicas ?? 0 },
+          revision: cluster.fleetOf(uid)?.revision ?? '',
+        }),
+        podsOf: (uid) => cluster.pods(uid).map(({ name }) => ({ name, spendsBudget: false })),
+        look: (uid) => queue.add(uid, 'edited'),
+        quiet: (uid, withinMs) => queue.quiet(uid, withinMs),
+      },
+    );
+    const heldOrders = (uid: string) => {
+      const owner = ownerOf(uid);
+      return owner && (commands.held(owner)?.orders ?? ordersOf(owner));
+    };
+    const queue: FleetQueue<TrivialWorld, TrivialStep> = new FleetQueue({
+      fleet: cluster.fleet(isLeading, heldOrders),
       term: { isLeading, lost: lost.signal },
       log,
       blockedAfterMs: 1_000,
@@ -218,20 +250,15 @@ export async function startRollOuts({
     });
     const polling = new AbortController();
     terms.add({ lost, polling, queue });
-    const kube = {
-      get: async (_resource: unknown, { name }: { readonly name: string }) => ({
-        metadata: { name, resourceVersion: '1' },
-      }),
-      patch: async (...[, , , body]: readonly unknown[]) => writeOrders(body),
-    };
     fleets.work({
       ended: AbortSignal.any([lost.signal, polling.signal]),
       permitHolder: () => holderWith(queue, moments, isLeading),
       nodeHolder: () => undefined,
       swapHolder: () => undefined,
-      podsOf: () => undefined,
+      commandHolder: () => ({
+        apply: async (target, ...command) => await commands.apply({ ...target, name: target.uid }, ...command),
+      }),
       kube: kube as unknown as FleetWork['kube'],
-      seen: async () => undefined,
     });
   }
 
@@ -243,15 +270,23 @@ export async function startRollOuts({
     await Promise.all(ended.map(({ queue }) => queue.stop()));
   }
 
+  /** A fleet as the API server has it; its name is its UID. */
+  function ownerOf(uid: string): (KubeObject & OrderedObject) | undefined {
+    const fleet = cluster.fleetOf(uid);
+    if (fleet === undefined) return undefined;
+    const metadata = { namespace: 'shop', name: 'web', uid, resourceVersion: '1', creationTimestamp: '' };
+    return { apiVersion: 'test/v1', kind, metadata, ...(fleet.orders && { status: { rollOut: fleet.orders } }) };
+  }
+
   function writeOrders(body: unknown): unknown {
     const { metadata, status } = body as { metadata: { uid: string }; status: { rollOut: JsonObject } };
     const refusal = refusals.get(metadata.uid);
     if (refusal === 'Denied') throw new KubeError({ status: 403, message: 'forbidden by the test' });
     if (refusal) throw new KubeError({ status: 404, reason: 'NotFound', message: 'not found' });
-    const rollOut = Object.fromEntries(Object.entries(status.rollOut).filter(([, value]) => value !== null));
-    const orders = readOrders(rollOut);
-    // the leading watcher removes orders that say nothing
-    cluster.order(metadata.uid, orders && isSaying(orders) ? orders : undefined);
+    const { orders: before } = cluster.fleetOf(metadata.uid) ?? {};
+    const merged = Object.entries({ ...before, ...status.rollOut }).filter(([, value]) => value !== null);
+    const rollOut = Object.fromEntries(merged);
+    cluster.order(metadata.uid, readOrders(rollOut));
     return { metadata: { ...metadata, resourceVersion: '1' }, status: { rollOut } };
   }
 

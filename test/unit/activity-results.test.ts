@@ -14,7 +14,7 @@ describe('the list of activity results', () => {
     const fleet = {
       'fleet.v1.chooseBatch': nobody,
       'fleet.v1.carryOutBatch': nobody,
-      'fleet.v1.recordOrders': nobody,
+      'fleet.v1.applyCommand': nobody,
       'fleet.v1.tellNodes': nobody,
       'fleet.v1.awaitNodes': nobody,
       'fleet.v1.lookAtSwap': nobody,

@@ -41,7 +41,7 @@ describe('a roll-out of release 0.1.0', () => {
 
   it('finds an activity for all that it asks of the watcher', () => {
     const registered = fleetActivities(
-      { permitHolder: nobody, nodeHolder: nobody, swapHolder: nobody, podsOf: nobody, kube: nobody, seen: nobody },
+      { permitHolder: nobody, commandHolder: nobody, nodeHolder: nobody, swapHolder: nobody, kube: nobody },
       { client: nobody },
     );
     const names = new Set(askedOfTheWatcher().map(({ activityType }) => activityType.name));

@@ -16,6 +16,7 @@ import {
   newRevisionOfSet,
   now,
   nowMs,
+  oldName,
   oldRevision,
   pod,
 } from '../support/cloneset-world.ts';
@@ -152,6 +153,88 @@ describe('the controller of CloneSets', () => {
   );
 });
 
+describe('commands of operators', () => {
+  const old = (count: number) => Array.from({ length: count }, (_, nth) => pod(`web-${nth}`, { state: 'Normal' }));
+  const messages = ({ cluster }: RunningController) =>
+    cluster.all(kubeResource.events).map((event) => (event as unknown as { readonly message: string }).message);
+
+  it('P-10: an annotation is obeyed without Temporal, and goes; an undo has the roll-out started', async () => {
+    const wanted: string[] = [];
+    const starter: ControllerContextOptions['starter'] = {
+      want: ({ workflowId }) => void wanted.push(workflowId),
+      command: async () => {
+        throw new Error('Temporal is away');
+      },
+    };
+    const cluster = new MemoryCluster();
+    cluster.put(kubeResource.controllerRevisions, oldRevision);
+    const annotated = (text: string) =>
+      cloneSet({ replicas: 2 }, { metadata: { annotations: { 'windlass.io/command': text } }, status: {} });
+    const pods = ['web-a', 'web-b'].map((name) => newPodOf(name, { state: 'Normal' }));
+    const controller = await run(annotated('undo'), pods, { cluster, starter });
+    await waitFor('the undo', () => statusIn(controller)?.rollOut?.undo);
+    expect(statusIn(controller)?.rollOut).toMatchObject({ undo: { by: 'an annotation', to: oldName } });
+    await waitFor('its roll-out', () => wanted.includes('roll-out/set-uid'));
+    const { annotations } = (cluster.look<CloneSet>(cloneSets, { namespace: 'shop', name: 'web' }) as CloneSet)
+      .metadata;
+    expect(annotations?.['windlass.io/command']).toBeUndefined();
+    await waitFor('its Event', () => messages(controller).includes(`Undone to revision ${oldName} by an annotation`));
+  });
+
+  it('P-10: annotations that say the same within a second are commands of their own', async () => {
+    const cluster = new MemoryCluster();
+    cluster.put(kubeResource.controllerRevisions, oldRevision);
+    const controller = await run(cloneSet({ replicas: 2 }), old(2), { cluster });
+    await waitFor('the first look', () => statusIn(controller)?.replicas === 2);
+    const annotate = async (text: string) => {
+      const set = cluster.look<CloneSet>(cloneSets, { namespace: 'shop', name: 'web' }) as CloneSet;
+      cluster.put(cloneSets, { ...set, metadata: { ...set.metadata, annotations: { 'windlass.io/command': text } } });
+      await waitFor(text, () => {
+        const { metadata } = cluster.look<CloneSet>(cloneSets, { namespace: 'shop', name: 'web' }) as CloneSet;
+        return metadata.annotations?.['windlass.io/command'] === undefined;
+      });
+    };
+    for (const text of ['pause', 'resume', 'pause']) await annotate(text);
+    expect(statusIn(controller)?.rollOut).toMatchObject({ paused: { by: 'an annotation' } });
+    expect(statusIn(controller)?.rollOut?.applied).toHaveLength(3);
+  });
+
+  it('P-9: a pause while a pass updates two hundred pods lets no write begin after its answer', async () => {
+    const begun: string[] = [];
+    const slow = Promise.withResolvers<void>();
+    const cluster = new MemoryCluster();
+    cluster.put(kubeResource.controllerRevisions, oldRevision);
+    const meet = async ({ plural, verb, name = '' }: SeenCall) => {
+      if (plural !== 'pods' || verb === 'get') return;
+      begun.push(name);
+      await slow.promise;
+    };
+    const pods = old(200);
+    const set = cloneSet({ replicas: 200, rollingUpdate: { maxUnavailable: 200 } });
+    const controller = await run(set, pods, { cluster, meet });
+    await waitFor('the first look', () => statusIn(controller)?.replicas === 200);
+    void rollOut(controller, pods)?.catch(() => undefined);
+    await waitFor('the first writes', () => begun.length > 0);
+    const commands = controller.controller.fleet?.commands();
+    const target = { namespace: 'shop', name: 'web', uid: 'set-uid' };
+    const command = { key: 'run/1', name: 'pause', at: now } as const;
+    let isAnswered = false;
+    const paused = commands
+      ?.apply(target, command, async () => ({ by: 'ann', isReapplied: false }))
+      .then((applied) => {
+        isAnswered = true;
+        return applied;
+      });
+    await waitFor('the order', () => statusIn(controller)?.rollOut?.paused);
+    expect(isAnswered).toBe(false);
+    slow.resolve();
+    expect(await paused).toMatchObject({ by: 'ann', answer: {} });
+    const atAnswer = begun.length;
+    await waitFor('the wait', () => statusIn(controller)?.waitingFor?.reason === 'PausedByOperator');
+    expect([begun.length, atAnswer < 200]).toEqual([atAnswer, true]);
+  });
+});
+
 const alive: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
 
 /** Hands in what a roll-out does: a batch of these pods, and the question which ones go next. */
@@ -162,7 +245,7 @@ function rollOut({ controller }: RunningController, pods: readonly Pod[]): Promi
   });
   const batch = batchOf(newName, chosen as [ChosenPod]);
   queue?.carryOut('set-uid', { number: 1, revision: newName, batch }, alive).catch(() => undefined);
-  return queue?.choose('set-uid', { revision: newName, paused: false, skip: [], after: [1] }, alive);
+  return queue?.choose('set-uid', { revision: newName, paused: false, after: [1] }, alive);
 }
 
 /** A cluster with the old revision of the CloneSet, and PVCs without a pod. */

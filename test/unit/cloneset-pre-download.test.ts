@@ -390,7 +390,8 @@ describe('a roll-out that waits for its images', () => {
   it('does not wait for nodes on which nobody pulls, for pods that are left out, or for more than there is', () => {
     const partly = imagesOn({ 'node-a': 'Succeeded', 'node-b': 'open' });
     expect(plan(given('100%', partly)).status?.waitingFor?.blockedBy).toEqual(['node/node-b']);
-    expect(plan(given('100%', partly, { permit: { skip: ['web-o1'] } })).disruption).toHaveLength(1);
+    const rollOut = { version: 1, revision: newName, skip: ['web-o1'] };
+    expect(plan(given('100%', partly, { set: waiting('100%', { rollOut }) })).disruption).toHaveLength(1);
     expect(plan(given('100%', new Map())).disruption).toHaveLength(1);
   });
 

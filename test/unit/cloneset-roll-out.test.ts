@@ -52,7 +52,6 @@ describe('whether there is anything to roll out', () => {
       false,
     );
     expect(isLeft({ set: ordered({ skip: ['web-o1'] }), pods: [...pods('o', 1), ...fresh(4)] })).toBe(false);
-    expect(isLeft({ pods: [...pods('o', 1), ...fresh(4)], permit: permit({ skip: ['web-o1'] }) })).toBe(false);
     expect(isLeft({ set: onDelete(cloneSet()), pods: pods('o', 5) })).toBe(false);
   });
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
+import type { CloneSet } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import { formatGrace } from '../../api/in-place/grace.ts';
@@ -53,6 +54,12 @@ function updateOf(input: CloneSetInput, busy = nobody) {
 function refresh(facts: WorldFacts) {
   const seen = scene(world(facts));
   return planRefresh(seen, { busy: nobody, isTakenBack: updateDemand(seen).left < 0 });
+}
+
+/** The set with an operator's order to leave these pods out. */
+function skipping(skip: readonly string[], set: CloneSet): CloneSet {
+  const rollOut = { version: 1, revision: newName, skip };
+  return { ...set, status: { ...set.status, rollOut } as CloneSet['status'] & object };
 }
 
 function names(steps: readonly Intention[]): readonly string[] {
@@ -300,8 +307,8 @@ describe('planUpdate', () => {
   });
 
   it('leaves out pods that an operator has named', () => {
-    const set = inPlace({ rollingUpdate: { maxUnavailable: 5 } });
-    const found = update({ set, pods: pods('o', 5), permit: { skip: ['web-o1', 'web-o4'] } });
+    const set = skipping(['web-o1', 'web-o4'], inPlace({ rollingUpdate: { maxUnavailable: 5 } }));
+    const found = update({ set, pods: pods('o', 5) });
     expect(names(found.disruption)).toEqual(['update web-o2', 'update web-o3', 'update web-o5']);
   });
 
@@ -381,9 +388,9 @@ describe('planUpdate', () => {
   });
 
   it('CS-55: pods that are down and left out use up the budget as well', () => {
-    const set = inPlace({ rollingUpdate: { maxUnavailable: 2 } });
+    const set = skipping(['web-x'], inPlace({ rollingUpdate: { maxUnavailable: 2 } }));
     const given = [...pods('o', 4), pod('web-x', { ready: false })];
-    expect(names(update({ set, pods: given, permit: { skip: ['web-x'] } }).disruption)).toEqual(['update web-o1']);
+    expect(names(update({ set, pods: given }).disruption)).toEqual(['update web-o1']);
   });
 
   it('goes on first with a pod that is out of service for its update already', () => {

@@ -307,12 +307,13 @@ describe('what a CloneSet waits for', () => {
   });
 
   it('Skipped: names the pods that an operator leaves out, and the roll-out is done without them', () => {
-    const given = { pods: [...pods('o', 1), ...fresh(4)], permit: permit({ skip: ['web-o1'] }) };
-    expect(wait(given)).toMatchObject({ reason: 'Skipped', blockedBy: ['pod/web-o1'] });
-    expect(plan(given).standing).toMatchObject({ kind: 'allDone' });
-    // and is reported when nothing is rolled out any more
-    const over = { pods: given.pods, set: ordered({ version: 1, revision: newName, skip: ['web-o1'] }) };
-    expect(wait(over)).toMatchObject({ reason: 'Skipped', blockedBy: ['pod/web-o1'] });
+    const set = ordered({ version: 1, revision: newName, skip: ['web-o1'] });
+    const given = { pods: [...pods('o', 1), ...fresh(4)], set };
+    expect(plan({ ...given, permit: permit() }).standing).toMatchObject({ kind: 'allDone' });
+    // also when nothing is rolled out any more
+    for (const leave of [{ permit: permit() }, {}]) {
+      expect(wait({ ...given, ...leave })).toMatchObject({ reason: 'Skipped', blockedBy: ['pod/web-o1'] });
+    }
   });
 
   it('Aborted, PausedByOperator: tell who said so and what has been changed, with a permit or without', () => {
@@ -330,12 +331,28 @@ describe('what a CloneSet waits for', () => {
     expect(plan(over).disruption).toHaveLength(1);
   });
 
-  it('Aborted, PausedByOperator: are told apart by the permit before the object says either', () => {
+  it('PausedByOperator: is said of a roll-out that is held before the object says so, and why it does not', () => {
     const given = { pods: [...pods('o', 3), ...fresh(2)] };
-    const aborted = permit({ paused: true, aborted: true });
-    expect(plan({ ...given, permit: aborted }).standing).toMatchObject({ wait: { reason: 'Aborted' } });
     const paused = permit({ paused: true });
     expect(plan({ ...given, permit: paused }).standing).toMatchObject({ wait: { reason: 'PausedByOperator' } });
+    const orders = { version: 1, revision: newName, paused: { by: 'ann', at: '' } };
+    const held = { orders, because: 'the API server refuses it' };
+    expect(wait({ ...given, more: { held } })?.unblock).toMatch(
+      /ordered by ann; it could not be written into the object yet: the API server refuses it$/,
+    );
+  });
+
+  it('PausedByOperator: holds a roll-out whose undo goes to a revision that is not kept any more, and says so', () => {
+    const set = ordered({ version: 1, revision: newName, undo: { by: 'ann', at: '', to: 'web-gone' } });
+    const given = { set, pods: [...pods('o', 3), ...fresh(2)], permit: permit() };
+    expect(plan(given).disruption).toEqual([]);
+    expect(wait(given)).toMatchObject({
+      reason: 'PausedByOperator',
+      unblock: expect.stringContaining('revision web-gone is not kept any more, so no pod can go back to it'),
+    });
+    // the roll-out asks for the revision of the spec, which it gets no pods for
+    expect(plan(given)).toMatchObject({ standing: { kind: 'waiting' }, rollOut: { facts: { revision: newName } } });
+    expect(plan(given).rollOut?.facts).not.toHaveProperty('orders');
   });
 
   it('Undone: tells who took the revision back, once that is through', () => {
@@ -619,7 +636,8 @@ describe('how a permit stands', () => {
   it('waits for updated pods that are not available, unless an operator leaves them out', () => {
     const down = [...fresh(4), newPodOf('web-down', { ready: false })];
     expect(standing({ pods: down })).toMatchObject({ kind: 'waiting' });
-    expect(standing({ pods: down, permit: permit({ skip: ['web-down'] }) })).toMatchObject({
+    const set = ordered({ version: 1, revision: newName, skip: ['web-down'] });
+    expect(standing({ set, pods: down })).toMatchObject({
       kind: 'allDone',
       arrived: 5,
     });

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { type CommandName, commandEvent, commandNames, commandsOf } from '../../api/engine/operations.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
-import { answerToSkip, ordersAfter } from '../../plan/fleet/roll-out-orders.ts';
+import { noteOnSkip, ordersAfter, skipOfPods } from '../../plan/fleet/roll-out-orders.ts';
 import { answerTo } from '../../plan/recreate/answer.ts';
 import { applyEvent, newProgress } from '../../plan/recreate/events.ts';
 import type { Progress } from '../../plan/recreate/model.ts';
@@ -125,20 +125,18 @@ describe('a command about a swap', () => {
 
 describe('a command about a roll-out', () => {
   const facts: Pick<RollOutFacts, 'revision' | 'previous'> = { revision: 'web-2', previous: 'web-1' };
-  const answer = (name: CommandName, target?: string, orders?: RollOutOrders, blockedBy: readonly string[] = []) => {
-    const command = { name, by: 'ann', at: 't', ...(target !== undefined && { target }) };
-    const after = ordersAfter(command, { ...facts, orders, blockedBy, namespace: 'shop' });
-    return 'refused' in after ? after : after.answer;
-  };
+  const command = { by: 'ann', at: 't', key: 'k' };
+  const answer = (name: CommandName, pods?: readonly string[], orders?: RollOutOrders) =>
+    ordersAfter({ ...command, name, ...(pods && { pods }) }, { ...facts, orders }).answer;
   const skipping = { version: 1, revision: 'web-2', skip: ['web-a'] };
 
   it('names the pods, and the revision that it goes back to', () => {
-    expect(answer('skip', undefined, undefined, ['pod/web-a', 'pod/web-b'])).toEqual({ target: 'web-a and web-b' });
-    expect(answer('skip', undefined, skipping, ['pod/web-a', 'pod/web-b'])).toEqual({ target: 'web-b' });
+    expect(answer('skip', ['web-a', 'web-b'])).toEqual({ target: 'web-a and web-b' });
+    expect(answer('skip', ['web-a', 'web-b'], skipping)).toEqual({ target: 'web-b' });
     expect(answer('retry', undefined, skipping)).toEqual({ target: 'web-a' });
     expect(answer('undo')).toEqual({ target: 'web-1' });
-    const doubted = { ...facts, previousDoubt: 'it was never completely rolled out', orders: undefined, blockedBy: [] };
-    expect(ordersAfter({ name: 'undo', by: 'ann', at: 't' }, doubted)).toMatchObject({
+    const doubted = { ...facts, previousDoubt: 'it was never completely rolled out', orders: undefined };
+    expect(ordersAfter({ ...command, name: 'undo' }, doubted)).toMatchObject({
       answer: { target: 'web-1', note: 'it was never completely rolled out', isWarning: true },
     });
     const undone = { version: 1, revision: 'web-2', undo: { by: 'ann', at: 't', to: 'web-1' } };
@@ -146,22 +144,26 @@ describe('a command about a roll-out', () => {
   });
 
   it('is refused where it would change nothing', () => {
-    expect(answer('skip', undefined, skipping, ['pod/web-a'])).toEqual({ refused: 'skipped already: web-a' });
-    expect(answer('retry', 'web-b', skipping)).toEqual({ refused: 'web-b is not skipped; skipped: web-a' });
-    expect(answer('retry', 'web-b')).toEqual({ refused: 'web-b is not skipped; no pod is' });
+    expect(answer('skip', ['web-a'], skipping)).toEqual({ refused: 'skipped already: web-a' });
+    expect(answer('retry', ['web-b'], skipping)).toEqual({ refused: 'web-b is not skipped; skipped: web-a' });
+    expect(answer('retry', ['web-b'])).toEqual({ refused: 'web-b is not skipped; no pod is' });
     expect(answer('resume')).toEqual({ refused: 'it is neither paused nor aborted nor undone' });
   });
 
   it('that skips pods says which of them stay unavailable, and is refused for pods that the object does not have', () => {
-    const checked = { unknown: ['web-nope'], unavailable: ['web-a'], pods: ['web-a', 'web-b'], count: 12 };
-    expect(answerToSkip(['web-a', 'web-b', 'web-nope'], checked)).toEqual({
-      target: 'web-a and web-b',
+    const many = Array.from({ length: 100 }, (_, index) => ({ name: `web-x${index}`, spendsBudget: false }));
+    const pods = [{ name: 'web-b', spendsBudget: false }, { name: 'web-a', spendsBudget: true }, ...many];
+    const skip = (...names: readonly string[]) => skipOfPods({ ...command, name: 'skip', pods: names }, pods);
+    expect(skip('web-a', 'web-b', 'web-nope')).toMatchObject({ pods: ['web-a', 'web-b'] });
+    expect(noteOnSkip(['web-a', 'web-b'], pods)).toEqual({
       note: 'still unavailable, and so still counted by maxUnavailable: web-a',
     });
-    expect(answerToSkip(['web-b'], checked)).toEqual({ target: 'web-b' });
-    const refused = 'web-nope is none of its pods: it has web-a, web-b and 10 more';
-    expect(answerToSkip(['web-nope'], checked)).toEqual({ refused });
-    // a watcher of an earlier release does not check
-    expect(answerToSkip(['web-nope'], undefined)).toEqual({ target: 'web-nope' });
+    expect(noteOnSkip(['web-b'], pods)).toEqual({});
+    expect(skip('web-nope')).toEqual({
+      refused: expect.stringMatching(/^web-nope is none of its pods: it has web-a, web-b, web-x0, .* and \d+ more$/),
+    });
+    expect(skipOfPods({ ...command, name: 'skip', pods: ['web-nope'] }, [])).toEqual({
+      refused: 'web-nope is none of its pods: it has none',
+    });
   });
 });

@@ -94,7 +94,10 @@ describe('a permit that names pods', () => {
     expect(of({ revision: newName })).toEqual({ state: 'done' });
     expect(of({ revision: newName, ready: false })).toEqual({ state: 'underWay', doing: 'not ready' });
     expect(of({})).toEqual({ state: 'next' });
-    expect(of({}, { skip: ['web-a'] })).toEqual({ state: 'skipped' });
+    const status = { rollOut: { version: 1, revision: newName, skip: ['web-a'] } };
+    const skipping = { set: cloneSet({ replicas: 5 }, { status }), pods: [pod('web-a', {}), ...pods('o', 4)] };
+    const { named: left } = plan({ ...skipping, permit: permit(allNamed) });
+    expect(left?.pods.get('web-a-uid')).toEqual({ state: 'skipped' });
     expect(of({}, { paused: true })).toEqual({ state: 'notNow', why: 'the roll-out is paused' });
     const slow = cloneSet({ replicas: 5, minReadySeconds: 30 });
     const young = plan({

@@ -36,7 +36,7 @@ async function fleetOfOldPods(overrides: Partial<TrivialFleet> = {}) {
 type Started = Awaited<ReturnType<typeof fleetOfOldPods>>;
 
 function ask(after: readonly number[] = [], more: Partial<ChoiceRequest> = {}): ChoiceRequest {
-  return { revision: 'new', paused: false, skip: [], after, ...more };
+  return { revision: 'new', paused: false, after, ...more };
 }
 
 function batch(number: number, ...names: readonly string[]) {
@@ -246,7 +246,8 @@ describe('a batch', () => {
       pods: [{ pod: 'pod-1' }, { why: 'it is in batch 2' }, { pod: 'pod-9', why: 'it is gone' }],
     });
     cluster.breakDown(uid, 'pod-2');
-    pending(queue.choose(uid, ask([2], { skip: ['pod-2'] }), forEver));
+    cluster.order(uid, { version: 1, revision: 'new', skip: ['pod-2'] });
+    pending(queue.choose(uid, ask([2]), forEver));
     await pass();
     expect(await now(second)).toBeUndefined(); // it is of the revision already, and not available
     cluster.makeReady(uid, 'pod-2', Date.now() - 1);

@@ -199,7 +199,7 @@ class Run {
   #choose({ uid: target, forgets, told }: Omit<Extract<Event, { kind: 'choose' }>, 'kind'>): void {
     const after = forgets ? [] : [...(this.#inHand.get(target) ?? [])];
     if (forgets) for (const name of podNames) this.#end(this.#permits.get(`${target}/${name}`));
-    const leave = { revision: '', paused: false, skip: [] };
+    const leave = { revision: '', paused: false };
     const question = { ...leave, after, ...(told !== undefined && { told }) };
     this.#queue.choose(target, question, new TestPermit()).catch(() => undefined);
   }
@@ -235,7 +235,7 @@ class Run {
         return target;
       },
       plan: (target, permit) => this.#plan(target, permit),
-      podOf: (one) => one.pod,
+      podOf: ({ pod }) => (pod === undefined ? undefined : { namespace: 'shop', name: pod, uid: pod }),
       act: (one) => this.#during(one.uid, () => this.#act(one)),
       catchUp: (target) => this.#during(target, () => sleep(5)),
     };

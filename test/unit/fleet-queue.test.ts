@@ -30,7 +30,7 @@ function fleet(overrides: Partial<TrivialFleet> = {}): TrivialFleet {
 }
 
 function ask(more: Partial<ChoiceRequest> = {}): ChoiceRequest {
-  return { revision: 'new', paused: false, skip: [], after: [], ...more };
+  return { revision: 'new', paused: false, after: [], ...more };
 }
 
 /** A permit for these pods; for all of them if none is named. */

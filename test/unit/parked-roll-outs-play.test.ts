@@ -148,7 +148,7 @@ class Play {
     if (this.progress.awaitsFacts) setTimeout(() => this.#put({ kind: 'noFacts' }), 2_000);
     if (!wanted) return;
     const { leave, ...told } = wanted;
-    const of = { leave, generation: 1 };
+    const of = { leave, generation: 1, round: this.progress.round };
     const after = this.progress.inFlight.map(({ number }) => number);
     const permitLife: PermitLife = { isAlive: () => !life.signal.aborted, ended: life.signal };
     this.#attempt(

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { sameJson } from '../../api/base/json.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
-import { isSaying, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { batchOf, type PodOutcome } from '../../plan/fleet/batch.ts';
 import type { ChoiceVerdict, Leave } from '../../plan/fleet/permit.ts';
 import {
@@ -11,17 +11,19 @@ import {
   heard,
   type InFlight,
   isOver,
+  meantBy,
   type RollOutNews,
   type RollOutProgress,
-  unrecordedOrders,
   wantedChoice,
 } from '../../plan/fleet/roll-out.ts';
 import {
+  heldBy,
   isHeld,
   keptOrders,
   type OrderCommand,
+  ordersAfter,
   ordersFor,
-  permitUnder,
+  toldOrders,
   undoOf,
 } from '../../plan/fleet/roll-out-orders.ts';
 import { permitForAll } from '../support/permits.ts';
@@ -74,8 +76,10 @@ class Play {
     this.#say(`${name}${this.run ? '' : ', which starts a run'}`);
     this.run ??= { progress: begun(this.#facts()), inbox: [] };
     const at = new Date(++this.#ms).toISOString();
-    const command: OrderCommand = { name, by: 'ann', at, ...(name === 'skip' && { target: 'pod-9' }) };
-    this.#put({ kind: 'command', id: this.#ms, command });
+    const target = name === 'skip' ? 'pod-9' : undefined;
+    const meant = meantBy(this.run.inbox.reduce(heard, this.run.progress), { name, target });
+    if ('refused' in meant) return;
+    this.#put({ kind: 'command', command: { key: `run/${this.#ms}`, name, by: 'ann', at, ...meant } });
   }
 
   /** The workflow reads its news, writes what has to be written, and hands in what is to be handed in. */
@@ -84,7 +88,8 @@ class Play {
     const progress = this.run.inbox.reduce(heard, this.run.progress);
     this.run = { progress, inbox: [] };
     const wanted = wantedChoice(progress);
-    const of = wanted && { leave: wanted.leave, generation: progress.facts.generation };
+    const { facts, round } = progress;
+    const of = wanted && { leave: wanted.leave, generation: facts.generation, round };
     if (JSON.stringify(of) !== JSON.stringify(this.held)) this.held = of;
     if (of) this.leave = of.leave;
     this.batches = progress.inFlight;
@@ -94,15 +99,20 @@ class Play {
     }
   }
 
-  /** The activity that writes orders. */
-  record(): void {
-    const orders = this.run && unrecordedOrders(this.run.progress);
-    if (!orders) return;
-    this.#say(`orders are written: ${JSON.stringify(orders)}`);
-    this.fleet = { ...this.fleet, orders: isSaying(orders) ? orders : undefined };
+  /** The activity that applies the first command. Its answer may be lost: then it is called again. */
+  apply({ losesAnswer = false } = {}): void {
+    const [command] = this.run?.progress.commands ?? [];
+    if (command === undefined) return;
+    const { revision } = this.fleet;
+    const previous = revision === 'r1' ? {} : { previous: 'r1' };
+    const { orders } = ordersAfter({ by: '', ...command }, { orders: this.fleet.orders, revision, ...previous });
+    if (orders) this.#say(`${command.name} is applied: ${JSON.stringify(orders)}`);
+    this.fleet = { ...this.fleet, orders: orders ?? this.fleet.orders };
     // the activity answers once the cache shows what it has written
     this.watch();
-    this.#put({ kind: 'recorded', version: orders.version });
+    if (losesAnswer) return;
+    const told = toldOrders(this.fleet.orders);
+    this.#put({ kind: 'applied', key: command.key, orders: told });
   }
 
   watch(): void {
@@ -114,8 +124,8 @@ class Play {
     const { revision, pods } = this.cached;
     const orders = ordersFor(this.cached.orders, revision);
     const leave = (this.held || this.batches.length > 0) && this.leave ? this.leave : undefined;
-    const permit = leave && permitUnder(permitForAll(leave.revision, leave), orders);
-    const undo = undoOf(orders) ?? permit?.undo;
+    const permit = leave && heldBy(orders, permitForAll(leave.revision, leave), false);
+    const undo = undoOf(orders);
     const target = undo?.from === revision ? undo.to : revision;
     const isAtGoal = (pod: string) => (undo?.from === revision ? pod !== revision : pod === revision);
     const old = this.fleet.pods.findIndex((pod) => !isAtGoal(pod));
@@ -166,7 +176,8 @@ class Play {
 
   #told(of: Asked, verdict: ChoiceVerdict): void {
     this.held = undefined;
-    this.#put({ kind: 'verdict', verdict, of, atMs: 0 });
+    const { orders } = this.#facts();
+    this.#put({ kind: 'verdict', verdict: { ...verdict, ...(orders && { orders }) }, of, atMs: 0 });
   }
 
   #forgetRun(): void {
@@ -189,7 +200,7 @@ class Play {
   settle(): void {
     for (let round = 0; round < 60; round++) {
       this.workflow();
-      this.record();
+      this.apply();
       this.workflow();
       this.watch();
       this.watcher();
@@ -198,7 +209,8 @@ class Play {
   }
 
   #facts(): RollOutFacts {
-    const { generation, revision, orders } = this.cached;
+    const { generation, revision } = this.cached;
+    const orders = toldOrders(this.cached.orders);
     return { generation, revision, replicas, ...(revision !== 'r1' && { previous: 'r1' }), ...(orders && { orders }) };
   }
 
@@ -216,7 +228,8 @@ const steps: readonly Step[] = [
         play.command(name),
   ),
   ...Array<Step>(8).fill((play) => play.workflow()),
-  ...Array<Step>(6).fill((play) => play.record()),
+  ...Array<Step>(6).fill((play) => play.apply()),
+  (play) => play.apply({ losesAnswer: true }),
   ...Array<Step>(8).fill((play) => play.watcher()),
   ...Array<Step>(5).fill((play) => play.watch()),
   (play) => play.timer(),
@@ -264,7 +277,7 @@ describe('a roll-out that is played', () => {
         play.watcher();
         play.command(order);
         play.workflow();
-        play.record();
+        play.apply();
         play.workflow();
         const { pods } = play.fleet;
         const isHarmless = (step: Step) => !steps.slice(0, 6).includes(step) && step !== steps.at(-1);

@@ -6,27 +6,22 @@ import { mostSkipBytes, type RollOutOrders } from '../../api/fleet/roll-out-orde
 import { batchOf, type ChosenPod } from '../../plan/fleet/batch.ts';
 import type { ChoiceVerdict } from '../../plan/fleet/permit.ts';
 import {
-  afterCommand,
   begun,
   choiceText,
   detailsOf,
   doneReason,
+  type GivenCommand,
   heard,
   inFlightText,
   isOver,
+  meantBy,
   phaseOf,
   type RollOutNews,
   type RollOutProgress,
-  unrecordedOrders,
+  shownWait,
   wantedChoice,
 } from '../../plan/fleet/roll-out.ts';
-import {
-  keptOrders,
-  type OrderCommand,
-  ordersAfter,
-  ordersFor,
-  permitUnder,
-} from '../../plan/fleet/roll-out-orders.ts';
+import { heldBy, keptOrders, type OrderCommand, ordersAfter, toldOrders } from '../../plan/fleet/roll-out-orders.ts';
 import { permitForAll } from '../support/permits.ts';
 import '../support/property-seed.ts';
 
@@ -35,26 +30,66 @@ const nowMs = Date.parse(at);
 const facts: RollOutFacts = { generation: 2, revision: 'web-2', previous: 'web-1', replicas: 100 };
 const by = { by: 'ann', at };
 
-function command(name: OrderCommand['name'], more: Partial<OrderCommand> = {}): RollOutNews {
-  return { kind: 'command', id: 1, command: { name, ...by, ...more } };
+let given = 0;
+
+/** A command as a person gives it. */
+interface Said {
+  readonly kind: 'said';
+  readonly name: OrderCommand['name'];
+  readonly target?: string;
+}
+
+function command(name: Said['name'], target?: string): Said {
+  return { kind: 'said', name, ...(target !== undefined && { target }) };
+}
+
+/** The command as it is given to the leading watcher, or why it is not. */
+function meant(progress: RollOutProgress, { name, target }: Said): GivenCommand | { readonly refused: string } {
+  const found = meantBy(progress, { name, target });
+  return 'refused' in found ? found : { key: `run/${given++}`, name, ...by, ...found };
+}
+
+/** The progress once a command is received, which nobody has applied. */
+function receiving(progress: RollOutProgress, said: Said): RollOutProgress {
+  const found = meant(progress, said);
+  return 'refused' in found ? progress : heard(progress, { kind: 'command', command: found });
+}
+
+/** What becomes of all commands when the leading watcher applies them. */
+function applying(progress: RollOutProgress): RollOutProgress {
+  return progress.commands.reduce((before, one) => {
+    const { orders = before.facts.orders } = ordersAfter(
+      { by: '', ...one },
+      { ...before.facts, orders: before.facts.orders },
+    );
+    return heard(before, { kind: 'applied', key: one.key, orders: toldOrders(orders) });
+  }, progress);
 }
 
 /** What is asked comes to this. */
 function verdict(progress: RollOutProgress, verdict: ChoiceVerdict, atMs = nowMs): RollOutNews {
   const leave = leaveIn(progress);
   if (!leave) throw new Error('nobody has been asked');
-  return { kind: 'verdict', verdict, of: { leave, generation: progress.facts.generation }, atMs };
+  const { orders, generation } = progress.facts;
+  const { round } = progress;
+  return {
+    kind: 'verdict',
+    verdict: { ...verdict, ...(orders && { orders }) },
+    of: { leave, generation, round },
+    atMs,
+  };
 }
 
 function leaveIn(progress: RollOutProgress) {
   return wantedChoice(progress)?.leave;
 }
 
-/** What follows from all of this, once what was ordered stands in the object. */
-function hearing(progress: RollOutProgress, ...news: readonly RollOutNews[]): RollOutProgress {
-  const heardAll = news.reduce(heard, progress);
-  const orders = unrecordedOrders(heardAll);
-  return orders ? heard(heardAll, { kind: 'recorded', version: orders.version }) : heardAll;
+/** What follows from all of this, where commands are applied at once. */
+function hearing(progress: RollOutProgress, ...news: readonly (RollOutNews | Said)[]): RollOutProgress {
+  return news.reduce<RollOutProgress>(
+    (before, one) => (one.kind === 'said' ? applying(receiving(before, one)) : heard(before, one)),
+    progress,
+  );
 }
 
 const start = begun(facts);
@@ -74,16 +109,21 @@ const pods = (first: ChosenPod, ...others: readonly ChosenPod[]): ChoiceVerdict 
 });
 const allDone: ChoiceVerdict = { kind: 'allDone', summary: '100 of 100', arrived: 100 };
 
-/** Why a command is refused. */
-function refusalOf(progress: RollOutProgress, given: OrderCommand): string | undefined {
-  const after = afterCommand(progress, given);
-  return 'refused' in after ? after.refused : undefined;
+/** Why a command is refused, by the roll-out or by the leading watcher. */
+function refusalOf(progress: RollOutProgress, said: Said): string | undefined {
+  const found = meant(progress, said);
+  if ('refused' in found) return found.refused;
+  return ordersAfter({ by: '', ...found }, { ...progress.facts, orders: progress.facts.orders }).answer.refused;
+}
+
+function skipped(progress: RollOutProgress): readonly string[] {
+  return progress.facts.orders?.skip ?? [];
 }
 
 describe('what a roll-out asks', () => {
   it('is which pods go next, and has these carried out as a batch while it asks again', () => {
-    expect(wantedChoice(start)).toEqual({ leave: { revision: 'web-2', paused: false, skip: [] } });
-    expect(choiceText(start, { revision: 'web-2', paused: false, skip: [] })).toBe('choose batch 1: web-2, 100 pods');
+    expect(wantedChoice(start)).toEqual({ leave: { revision: 'web-2', paused: false } });
+    expect(choiceText(start, { revision: 'web-2', paused: false })).toBe('choose batch 1: web-2, 100 pods');
     const first = hearing(start, verdict(start, pods(chosen('web-a'), chosen('web-b'))));
     expect(first).toMatchObject({ next: 2, summary: '7 of 100 pods are of revision web-2' });
     expect(first.inFlight).toMatchObject([{ number: 1, revision: 'web-2', batch: { pods: [{}, {}] } }]);
@@ -197,7 +237,7 @@ describe('a wait that the watcher has parked', () => {
     for (const news of [command('retry'), changed]) {
       expect(wantedChoice(hearing(parked, news))).toEqual({ leave: leaveIn(start) });
     }
-    expect(leaveIn(hearing(parked, command('skip')))).toMatchObject({ skip: ['web-a'] });
+    expect(skipped(hearing(parked, command('skip')))).toEqual(['web-a']);
   });
 
   it('wakes a paused roll-out to ask once', () => {
@@ -257,14 +297,13 @@ describe('a roll-out', () => {
   it('ends when its object is gone, whatever else it hears', () => {
     const gone = hearing(start, { kind: 'changed', change: { withdrawn: true } }, command('resume'));
     expect(isOver(gone)).toBe(true);
-    const commanded = heard(heard(start, command('pause')), { kind: 'changed', change: { withdrawn: true } });
-    expect(unrecordedOrders(commanded)).toBeUndefined();
+    const commanded = heard(receiving(start, command('pause')), { kind: 'changed', change: { withdrawn: true } });
     expect(isOver(commanded)).toBe(true);
     expect(wantedChoice(gone)).toBeUndefined();
   });
 
   it('says all there is to say', () => {
-    const waiting = hearing(start, command('pause'), command('skip', { target: 'web-a' }));
+    const waiting = hearing(start, command('pause'), command('skip', 'web-a'));
     const told = hearing(waiting, verdict(waiting, blocked('PausedByOperator', ['pod/web-a'])));
     expect(detailsOf(told).split('\n\n')).toEqual([
       'Paused: revision web-2, 100 pods',
@@ -316,91 +355,113 @@ describe('an undo', () => {
 });
 
 describe('a command', () => {
-  it('pause takes leave back at once; what gives leave waits until it stands in the object', () => {
-    const paused = heard(start, command('pause'));
+  it('pause takes leave back at once; what gives leave does so once it is applied', () => {
+    const paused = receiving(start, command('pause'));
     expect(leaveIn(paused)).toMatchObject({ paused: true });
-    expect(unrecordedOrders(paused)).toMatchObject({ version: 1, revision: 'web-2', paused: by });
-    const parked = hearing(paused, verdict(paused, blocked('PausedByOperator')));
+    expect(paused.commands).toMatchObject([{ name: 'pause', at }]);
+    expect([phaseOf(paused), detailsOf(paused)]).toEqual([
+      'Paused',
+      expect.stringContaining(`pause by ann at ${at}: not applied yet`),
+    ]);
+    const parked = hearing(applying(paused), verdict(applying(paused), blocked('PausedByOperator')));
     expect(wantedChoice(parked)).toBeUndefined();
-    const resumed = heard(parked, command('resume'));
+    const resumed = receiving(parked, command('resume'));
     expect(wantedChoice(resumed)).toBeUndefined();
-    expect(leaveIn(hearing(resumed))).toMatchObject({ paused: false });
+    expect(leaveIn(applying(resumed))).toMatchObject({ paused: false });
+  });
+
+  it('P-8: resume drops a pause that is not applied yet, and else says what it takes back', () => {
+    const both = receiving(receiving(start, command('pause')), command('resume'));
+    expect(both.commands).toMatchObject([{ name: 'resume', takesBack: 'unwritten' }]);
+    // also where the pause has never got there
+    expect(ordersAfter({ by: '', ...both.commands[0] } as OrderCommand, { ...facts, orders: undefined })).toEqual({
+      answer: {},
+    });
+    expect(leaveIn(both)).toMatchObject({ paused: false });
+    const undone = hearing(start, command('undo'));
+    expect(meant(undone, command('resume'))).toMatchObject({ takesBack: 'undo' });
+    expect(meant(hearing(undone, command('pause')), command('resume'))).toMatchObject({ takesBack: 'hold' });
+  });
+
+  it('P-8: is applied once, though an attempt has lost its answer', () => {
+    const scene = { revision: 'web-2', previous: 'web-1' };
+    const order = (name: OrderCommand['name'], key: string, more: Partial<OrderCommand> = {}): OrderCommand => ({
+      ...{ key, name, ...by },
+      ...more,
+    });
+    const paused = ordersAfter(order('pause', 'a'), { ...scene, orders: undefined }).orders;
+    const resume = order('resume', 'b', { takesBack: 'hold' });
+    const resumed = ordersAfter(resume, { ...scene, orders: paused }).orders;
+    const undone = ordersAfter(order('undo', 'c'), { ...scene, orders: resumed }).orders;
+    expect(ordersAfter(resume, { ...scene, orders: undone })).toEqual({ answer: {} });
+    expect(ordersAfter(order('undo', 'c'), { ...scene, orders: undone })).toEqual({ answer: { target: 'web-1' } });
+    // and one that was not applied takes back nothing but what its sender has seen
+    const late = order('resume', 'd', { takesBack: 'hold' });
+    expect(ordersAfter(late, { ...scene, orders: undone }).answer).toHaveProperty('refused');
   });
 
   it('abort holds for one revision, pause for the next one, too', () => {
-    const newer = { kind: 'changed', change: { ...facts, generation: 3, revision: 'web-3' } } as const;
+    const newer = (progress: RollOutProgress): RollOutNews => {
+      const { orders } = progress.facts;
+      return { kind: 'changed', change: { ...facts, generation: 3, revision: 'web-3', ...(orders && { orders }) } };
+    };
     const aborted = hearing(start, command('abort'));
     expect(phaseOf(aborted)).toBe('Aborted');
-    expect(leaveIn(aborted)).toMatchObject({ paused: true, aborted: true });
-    expect(leaveIn(hearing(aborted, newer))).toMatchObject({ paused: false, revision: 'web-3' });
-    expect(leaveIn(hearing(start, command('pause'), newer))).toMatchObject({ paused: true, revision: 'web-3' });
+    expect(leaveIn(aborted)).toMatchObject({ paused: true });
+    expect(leaveIn(hearing(aborted, newer(aborted)))).toMatchObject({ paused: false, revision: 'web-3' });
+    const paused = hearing(start, command('pause'));
+    expect(leaveIn(hearing(paused, newer(paused)))).toMatchObject({ paused: true, revision: 'web-3' });
     expect(leaveIn(hearing(aborted, command('retry')))).toMatchObject({ paused: false });
   });
 
   it('undo goes back to the revision before, also from a pause; resume takes it back when nothing is held', () => {
     const undone = hearing(start, command('pause'), command('undo'));
-    expect(leaveIn(undone)).toMatchObject({
-      revision: 'web-1',
-      paused: false,
-      undo: { from: 'web-2', to: 'web-1' },
-    });
+    expect(leaveIn(undone)).toEqual({ revision: 'web-1', paused: false });
     expect(phaseOf(undone)).toBe('Undoing');
     const held = hearing(undone, command('pause'));
     expect(leaveIn(hearing(held, command('resume')))).toMatchObject({ revision: 'web-1' });
     expect(leaveIn(hearing(held, command('resume'), command('resume')))).toMatchObject({ revision: 'web-2' });
     const { previous: _, ...first } = facts;
-    expect(refusalOf(begun(first), { name: 'undo', ...by })).toBe('no earlier revision is kept');
+    expect(refusalOf(begun(first), command('undo'))).toBe('no earlier revision is kept');
   });
 
   it('skip leaves out the pod that it names, or those that are waited for; retry takes them up again', () => {
     const waiting = hearing(start, verdict(start, blocked('NotReady', ['pod/web-a', 'pod/web-b', 'temporal'])));
-    expect(leaveIn(hearing(waiting, command('skip')))).toMatchObject({ skip: ['web-a', 'web-b'] });
-    const named = hearing(start, command('skip', { target: 'web-c' }), command('skip', { target: 'pod/web-d' }));
-    expect(leaveIn(named)).toMatchObject({ skip: ['web-c', 'web-d'] });
-    expect(leaveIn(hearing(named, command('retry')))).toMatchObject({ skip: [] });
-    expect(refusalOf(start, { name: 'skip', ...by })).toMatch(/has no target/);
+    expect(skipped(hearing(waiting, command('skip')))).toEqual(['web-a', 'web-b']);
+    const named = hearing(start, command('skip', 'web-c'), command('skip', 'pod/web-d'));
+    expect(skipped(named)).toEqual(['web-c', 'web-d']);
+    expect(skipped(hearing(named, command('retry')))).toEqual([]);
+    expect(refusalOf(start, command('skip'))).toMatch(/has no target/);
   });
 
   it('a skip right after another command is about what the status still names', () => {
     const waiting = hearing(start, verdict(start, blocked('BudgetSpent', ['pod/web-a', 'pod/web-b'])));
-    const again = hearing(waiting, command('skip', { target: 'web-c' }));
+    const again = hearing(waiting, command('skip', 'web-c'));
     expect(again.waitingFor).toBeUndefined();
     const both = hearing(again, command('skip'));
-    expect(leaveIn(both)).toMatchObject({ skip: ['web-c', 'web-a', 'web-b'] });
+    expect(skipped(both)).toEqual(['web-c', 'web-a', 'web-b']);
     const third = hearing(both, verdict(both, pods(chosen('web-d'))));
-    expect(refusalOf(third, { name: 'skip', ...by })).toMatch(/has not waited for a pod for 5 s; name the pod$/);
-  });
-
-  it('forgets the skip of a pod that the object does not have', () => {
-    const skipping = heard(start, command('skip', { target: 'web-nope' }));
-    const { version = 0 } = skipping.orders ?? {};
-    const recorded = heard(skipping, { kind: 'recorded', version, unknown: ['web-nope'] });
-    expect(leaveIn(recorded)).toMatchObject({ skip: [] });
-    expect(unrecordedOrders(recorded)).toBeUndefined();
+    expect(refusalOf(third, command('skip'))).toMatch(/has not waited for a pod for 5 s; name the pod$/);
   });
 
   it('skip and retry take a pod, a pod with its namespace, or all pods of a batch in flight', () => {
     const inShop = begun(facts, { namespace: 'shop' });
     const first = hearing(inShop, verdict(inShop, pods(chosen('web-a'), chosen('web-b'))));
-    const skipped = hearing(first, command('skip', { target: 'batch 1' }), command('skip', { target: 'shop/web-c' }));
-    expect(leaveIn(skipped)).toMatchObject({ skip: ['web-a', 'web-b', 'web-c'] });
-    expect(leaveIn(hearing(skipped, command('retry', { target: 'pod/web-b' })))).toMatchObject({
-      skip: ['web-a', 'web-c'],
-    });
-    expect(leaveIn(hearing(skipped, command('retry', { target: 'Batch 1' })))).toMatchObject({ skip: ['web-c'] });
-    expect(refusalOf(first, { name: 'skip', ...by, target: 'batch 7' })).toMatch(/batch 7 is not in flight/);
-    expect(refusalOf(first, { name: 'retry', ...by, target: 'other/web-a' })).toMatch(
-      /in namespace shop, not in other/,
-    );
+    const three = hearing(first, command('skip', 'batch 1'), command('skip', 'shop/web-c'));
+    expect(skipped(three)).toEqual(['web-a', 'web-b', 'web-c']);
+    expect(skipped(hearing(three, command('retry', 'pod/web-b')))).toEqual(['web-a', 'web-c']);
+    expect(skipped(hearing(three, command('retry', 'Batch 1')))).toEqual(['web-c']);
+    expect(refusalOf(first, command('skip', 'batch 7'))).toMatch(/batch 7 is not in flight/);
+    expect(refusalOf(first, command('retry', 'other/web-a'))).toMatch(/in namespace shop, not in other/);
   });
 
   it('skip stays small enough for a history', () => {
     let progress = start;
     for (let pod = 0; pod < 200; pod++) {
-      progress = hearing(progress, command('skip', { target: `web-${'x'.repeat(60)}-${pod}` }));
+      progress = hearing(progress, command('skip', `web-${'x'.repeat(60)}-${pod}`));
     }
-    expect(jsonBytes(progress.orders?.skip)).toBeLessThanOrEqual(mostSkipBytes);
-    expect(refusalOf(progress, { name: 'skip', ...by, target: 'x'.repeat(99) })).toMatch(/no more pods/);
+    expect(jsonBytes(skipped(progress))).toBeLessThanOrEqual(mostSkipBytes);
+    expect(refusalOf(progress, command('skip', 'x'.repeat(99)))).toMatch(/no more pods/);
   });
 
   it('retry asks again though nothing else is new', () => {
@@ -408,19 +469,33 @@ describe('a command', () => {
     expect(hearing(waiting, command('retry')).round).toBeGreaterThan(waiting.round);
   });
 
-  it('gets the name of its sender when that is known', () => {
-    const unnamed = hearing(start, command('abort', { by: '' }));
-    const named = heard(unnamed, { kind: 'identified', command: { name: 'abort', at }, by: 'bob' });
-    expect(unrecordedOrders(named)).toMatchObject({ version: 2, aborted: { by: 'bob', at } });
-    expect(heard(named, { kind: 'identified', command: { name: 'abort', at }, by: 'eve' })).toEqual(named);
+  it('that cannot be applied is a wait, and gives no leave', () => {
+    const { waitingFor } = blocked('Denied') as Extract<ChoiceVerdict, { kind: 'blocked' }>;
+    const refused = heard(receiving(start, command('undo')), { kind: 'notApplied', waitingFor });
+    expect(leaveIn(refused)).toEqual(leaveIn(start));
+    // also while the roll-out waits for something else
+    const both = hearing(refused, verdict(refused, blocked('BudgetSpent')));
+    expect([shownWait(both)?.reason, detailsOf(both)]).toEqual([
+      'Denied',
+      expect.stringMatching(/undo by ann .*: not applied yet(?:.|\n)*Denied: do something(?:.|\n)*BudgetSpent/),
+    ]);
+    expect(shownWait(applying(both))).toBeUndefined();
   });
 
-  it('that cannot be written is a wait, and gives no leave', () => {
-    const { waitingFor } = blocked('Denied') as Extract<ChoiceVerdict, { kind: 'blocked' }>;
-    const refused = heard(heard(start, command('undo')), { kind: 'refused', waitingFor });
-    expect(refused).toMatchObject({ waitingFor: { reason: 'Denied' } });
-    expect(wantedChoice(refused)).toBeUndefined();
-    expect(hearing(refused)).not.toHaveProperty('waitingFor');
+  it('is refused where twenty others wait to be applied, unless it holds', () => {
+    let progress = start;
+    for (let nth = 0; nth < 20; nth++) progress = receiving(progress, command('skip', `web-${nth}`));
+    expect(refusalOf(progress, command('skip', 'web-x'))).toMatch(/^20 commands before it are not applied yet/);
+    const held = receiving(progress, command('pause'));
+    expect(leaveIn(held)).toMatchObject({ paused: true });
+    expect(refusalOf(held, command('pause'))).toMatch(/^21 commands before it/);
+    expect(refusalOf(held, command('abort'))).toBeUndefined();
+  });
+
+  it('is waited for by a roll-out that is done', () => {
+    const done = heard(receiving(start, command('undo')), verdict(start, allDone));
+    expect([done.end, isOver(done)]).toEqual(['done', false]);
+    expect(applying(done)).not.toHaveProperty('end');
   });
 });
 
@@ -429,30 +504,18 @@ describe('orders in the object', () => {
 
   it('hold for a roll-out that begins, of another revision only a pause', () => {
     expect(phaseOf(begun({ ...facts, orders }))).toBe('Aborted');
-    const old = begun({ ...facts, orders: { ...orders, revision: 'web-1', paused: by } });
-    expect(old.orders).toEqual({ version: 5, revision: 'web-2', paused: by });
-    expect(unrecordedOrders(old)).toEqual(old.orders);
+    expect(phaseOf(begun({ ...facts, orders: { ...orders, revision: 'web-1' } }))).toBe('RollingOut');
+    expect(phaseOf(begun({ ...facts, orders: { ...orders, revision: 'web-1', paused: by } }))).toBe('Paused');
   });
 
-  it('replace those that are older, never those that are newer', () => {
-    const known = hearing(begun({ ...facts, orders }), command('resume'));
-    expect(heard(known, { kind: 'changed', change: { ...facts, orders } }).orders).toEqual(known.orders);
-    const written = { version: 9, revision: 'web-2', paused: by };
-    const changed = heard(known, { kind: 'changed', change: { ...facts, orders: written } });
-    expect(changed.orders).toEqual(written);
-    expect(unrecordedOrders(changed)).toBeUndefined();
-  });
-
-  it('that were put back into the object are taken back by resume', () => {
-    const paused = { version: 4, revision: 'web-2', paused: by };
-    const resumed = hearing(begun({ ...facts, orders: paused }), command('resume'));
-    expect(unrecordedOrders(resumed)).toBeUndefined();
-    const back = heard(resumed, { kind: 'changed', change: { ...facts, orders: { ...paused, version: 2 } } });
-    expect(unrecordedOrders(heard(back, command('resume')))).toEqual({ version: 6, revision: 'web-2' });
-    const gone = heard(back, { kind: 'changed', change: facts });
-    expect(afterCommand(gone, { name: 'resume', by: 'ann', at: '' })).toEqual({
-      refused: 'it is neither paused nor aborted nor undone',
+  it('are what the watcher has told last, whoever has given them', () => {
+    const told = (orders?: RollOutOrders): RollOutNews => ({
+      ...{ kind: 'changed', change: { ...facts, ...(orders && { orders }) } },
     });
+    const held = hearing(start, told(orders));
+    expect([phaseOf(held), leaveIn(held)]).toEqual(['Aborted', { revision: 'web-2', paused: true }]);
+    const freed = hearing(hearing(held, verdict(held, blocked('Aborted'))), told());
+    expect([phaseOf(freed), wantedChoice(freed)]).toEqual(['RollingOut', wantedChoice(start)]);
   });
 
   it('go once they are void', () => {
@@ -464,12 +527,18 @@ describe('orders in the object', () => {
     expect(kept(orders, { ...where, isRolledOut: true })).toBeUndefined();
     expect(kept({ ...orders, revision: 'web-1' })).toBeUndefined();
     expect(kept({ version: 1, revision: 'web-2' })).toBeUndefined();
+    // while something is rolled out, commands may be given once more
+    const applied = { version: 1, revision: 'web-2', applied: ['a'] };
+    expect(kept(applied)).toEqual(applied);
+    expect(kept(applied, { ...where, isRolledOut: true })).toBeUndefined();
   });
 
-  it('limit any permit', () => {
-    const permit = permitForAll('web-2', { skip: ['a'] });
-    expect(permitUnder(permit, undefined)).toBe(permit);
-    expect(permitUnder(permit, { ...orders, skip: ['a', 'b'] })).toMatchObject({ paused: true, skip: ['a', 'b'] });
+  it('hold any permit', () => {
+    const permit = permitForAll('web-2');
+    expect(heldBy(undefined, permit, false)).toEqual(permit);
+    for (const held of [heldBy(orders, permit, false), heldBy(undefined, permit, true)]) {
+      expect(held).toEqual({ ...permit, paused: true });
+    }
   });
 
   it('never grow beyond what a history takes, and after any commands a resume or two give leave', () => {
@@ -477,28 +546,28 @@ describe('orders in the object', () => {
     const anyCommand = fc.record({
       name: names,
       by: fc.string({ maxLength: 300, unit: 'grapheme' }),
-      at: fc.constant(at),
       target: fc.string({ minLength: 1, maxLength: 253 }),
     });
     fc.assert(
       fc.property(fc.array(anyCommand, { maxLength: 40 }), (commands) => {
         let progress = start;
-        for (const given of commands) {
-          const before = progress;
-          progress = hearing(progress, { kind: 'command', id: 1, command: given });
-          const made = ordersAfter(given, {
-            orders: before.orders,
-            revision: 'web-2',
-            previous: 'web-1',
-            blockedBy: [],
+        let stored: RollOutOrders | undefined;
+        for (const { name, by: who, target } of commands) {
+          const said = command(name, name === 'skip' || name === 'retry' ? target : undefined);
+          const found = meant(progress, said);
+          if ('refused' in found) continue;
+          const { orders: made } = ordersAfter({ ...found, by: who }, { ...facts, orders: stored });
+          if (made) expect(made.version).toBe((stored?.version ?? 0) + 1);
+          stored = made ?? stored;
+          progress = heard(heard(progress, { kind: 'command', command: found }), {
+            ...{ kind: 'applied', key: found.key, orders: toldOrders(stored) },
           });
-          if ('orders' in made) expect(made.orders.version).toBe((before.orders?.version ?? 0) + 1);
-          expect(jsonBytes(progress.orders ?? {})).toBeLessThan(2_700);
+          expect(jsonBytes(progress.facts.orders ?? {})).toBeLessThan(2_700);
+          expect(jsonBytes(stored ?? {})).toBeLessThan(4_100);
           expect(leaveIn(progress)?.paused).toBe(phaseOf(progress) === 'Paused' || phaseOf(progress) === 'Aborted');
         }
         const freed = hearing(progress, command('resume'), command('resume'), command('retry'));
-        expect(leaveIn(freed)).toMatchObject({ paused: false, skip: [] });
-        expect(ordersFor(freed.orders, 'web-2')).toBe(freed.orders);
+        expect(leaveIn(freed)).toMatchObject({ paused: false });
       }),
     );
   });
@@ -513,33 +582,5 @@ describe('a permit that comes to nothing', () => {
     expect(detailsOf(parked)).toContain('Parked: failed by hand');
     expect(wantedChoice(hearing(parked, { kind: 'changed', change: undefined }))).toEqual(wantedChoice(start));
     expect(wantedChoice(hearing(parked, command('retry')))).toEqual(wantedChoice(start));
-  });
-
-  it('F5: stays in sight when orders are written meanwhile', () => {
-    expect(heard(parked, { kind: 'recorded', version: 1 }).waitingFor).toEqual(waitingFor);
-    const refused = heard(start, { kind: 'refused', waitingFor });
-    expect(heard(refused, { kind: 'recorded', version: 1 }).waitingFor).toBeUndefined();
-  });
-});
-
-describe('orders that were given without knowledge of newer ones', () => {
-  const newer = { version: 5, revision: 'web-2', aborted: { by: 'eve', at }, skip: ['web-a'] };
-
-  it('F14: are joined with those: what either holds back is held back', () => {
-    const own = heard(heard(start, command('pause')), command('skip', { target: 'web-b' }));
-    const joined = heard(own, { kind: 'overtaken', orders: newer });
-    expect(unrecordedOrders(joined)).toEqual({
-      ...newer,
-      version: 6,
-      paused: by,
-      skip: ['web-a', 'web-b'],
-    });
-    expect(leaveIn(joined)?.paused).toBe(true);
-  });
-
-  it('F14: say nothing about another revision but that it is paused', () => {
-    const own = heard(start, command('pause'));
-    const other = heard(own, { kind: 'overtaken', orders: { ...newer, revision: 'web-1' } });
-    expect(unrecordedOrders(other)).toEqual({ version: 7, revision: 'web-2', paused: by });
   });
 });

@@ -65,7 +65,7 @@ function given({ spec = {}, before = {}, orders, old = {}, updated = {}, more = 
 
 function permitFor(revision: string, named: readonly Pod[] = [], more: Partial<Permit> = {}): Permit {
   const pods = new Map(named.map(({ metadata }) => [metadata.uid, revision]));
-  return { revision, paused: false, skip: [], pods, chooses: true, ...more };
+  return { revision, paused: false, pods, chooses: true, ...more };
 }
 
 /** The recorded SidecarSet with another image, as admission stores it. */
@@ -272,15 +272,17 @@ describe('the plan for a SidecarSet', () => {
   });
 
   it('SCS-157, SCS-226: an updated pod that is not ready takes no place any more once an operator leaves it out', () => {
-    const { input, latest } = given({ old: many(2), updated: { lost: { namespace: 'evil', ready: false } } });
+    const facts = { old: many(2), updated: { lost: { namespace: 'evil', ready: false } } } as const;
+    const { input, latest } = given(facts);
     const lost = input.pods.at(-1) as Pod;
     const spent = planSidecarSet({ ...input, permit: permitFor(latest, [lost]) });
     expect(spent.standing).toMatchObject({ kind: 'waiting', wait: { reason: 'BudgetSpent' } });
-    const permit = permitFor(latest, [lost], { skip: ['evil/lost'] });
-    const plan = planSidecarSet({ ...input, permit });
+    const permit = permitFor(latest, [lost]);
+    const { input: skipping } = given({ ...facts, orders: { version: 1, revision: latest, skip: ['evil/lost'] } });
+    const plan = planSidecarSet({ ...skipping, permit });
     expect(namesIn(plan)).toHaveLength(1);
     expect(plan.named?.pods.get(lost.metadata.uid)).toEqual({ state: 'skipped' });
-    const end = planSidecarSet({ ...input, pods: [lost], permit });
+    const end = planSidecarSet({ ...skipping, pods: [lost], permit });
     expect(end.standing.kind).toBe('allDone');
   });
 
@@ -494,7 +496,7 @@ describe('an undo of a SidecarSet', () => {
   const undone = (more: Partial<Given> = {}) => {
     const { previous, latest } = given(more);
     const orders: RollOutOrders = { version: 1, revision: latest, undo: { by: 'ann', at, to: previous } };
-    return { ...given({ orders, ...more }), permit: permitFor(previous, [], { undo: { from: latest, to: previous } }) };
+    return { ...given({ orders, ...more }), permit: permitFor(previous, []) };
   };
 
   it('gives updated pods the previous images under the same budget, and leaves old ones alone', () => {

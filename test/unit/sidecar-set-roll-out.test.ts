@@ -50,6 +50,15 @@ const podPatches = ({ writes }: RunningController) =>
 const isOfStatus = ({ body }: SeenCall) => typeof body === 'object' && body !== null && 'status' in body;
 const nameOf = ({ name }: SeenCall) => name;
 
+/** An operator leaves this pod out. */
+function skip(cluster: MemoryCluster, revision: string, name: string): void {
+  const set = setIn(cluster);
+  cluster.put(sidecarSets, {
+    ...set,
+    status: { ...set?.status, rollOut: { version: 1, revision, skip: [name] } },
+  } as never);
+}
+
 describe('the roll-out of a SidecarSet', () => {
   it('SCS-186, SCS-189: updates the pods of all namespaces under its permit, and none without', async () => {
     const { cluster, controller, revision, play } = await rollOut({ pods: [['a'], ['b', { namespace: 'other' }]] });
@@ -249,16 +258,42 @@ describe('the roll-out of a SidecarSet', () => {
       kind: 'blocked',
       waitingFor: { reason: 'BudgetSpent' },
     });
-    expect(await play.run(leaveFor(revision, { skip: ['shop/a'] }))).toMatchObject({ kind: 'allDone' });
+    skip(cluster, revision, 'shop/a');
+    expect(await play.run(leaveFor(revision))).toMatchObject({ kind: 'allDone' });
     expect(imagesIn(cluster)).toEqual(['log:2', 'log:2', 'log:2']);
   });
 
   it('leaves out the pods that an operator names with their namespace', async () => {
     const pods = [['a'], ['a', { namespace: 'other' }], ['b']] as const;
     const { cluster, revision, play } = await rollOut({ pods });
-    await play.run(leaveFor(revision, { skip: ['other/a'] }));
+    skip(cluster, revision, 'other/a');
+    await play.run(leaveFor(revision));
     const left = cluster.all<Pod>(kubeResource.pods).filter((pod) => pod.spec.containers[0]?.image === 'log:1');
     expect(left.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)).toEqual(['other/a']);
+  });
+
+  it('P-9: begins no other pod in the pass in which an operator pauses', async () => {
+    const isPaused = Promise.withResolvers<void>();
+    const begun: string[] = [];
+    const meet = async ({ plural, verb, name, body }: SeenCall) => {
+      if (plural !== 'pods' || verb !== 'patch' || 'status' in (body as object)) return;
+      begun.push(name ?? '');
+      await isPaused.promise;
+    };
+    const spec = { updateStrategy: { maxUnavailable: '100%' } };
+    const { controller, revision, play } = await rollOut({ spec, options: { meet } });
+    void play.run(leaveFor(revision)).catch(() => undefined);
+    await waitFor('the first pod', () => begun.length === 1);
+    const commands = controller.controller.fleet?.commands();
+    const command = { key: 'run/1', name: 'pause', at: '2026-11-21T06:00:00Z' } as const;
+    const paused = commands?.apply({ namespace: '', name: 'logs', uid: setUid }, command, async () => ({
+      by: 'ann',
+      isReapplied: false,
+    }));
+    isPaused.resolve();
+    expect(await paused).toMatchObject({ by: 'ann', answer: {} });
+    await waitFor('the wait', () => setIn(controller.cluster)?.status?.waitingFor?.reason === 'PausedByOperator');
+    expect(begun).toHaveLength(1);
   });
 
   it('begins no pod once its permit is lost', async () => {

@@ -12,6 +12,7 @@ import { qualifiedName } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { rollOutId, rollOutType } from '../../api/fleet/operation.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { type Cache, compareVersions } from '../../kube/cache.ts';
 import type { Term } from '../../kube/leader.ts';
@@ -26,7 +27,7 @@ import type { Controller, ControllerContext } from '../controller.ts';
 import { Drains } from '../drained.ts';
 import { isEdited } from './changes.ts';
 import { messageOf } from './failed-steps.ts';
-import type { FleetKind, Seen } from './kind.ts';
+import type { FleetKind, Seen, StepPod } from './kind.ts';
 import {
   inNamespace,
   isOrphan,
@@ -138,7 +139,12 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       spend: (owner, podName) => this.#spent.add(nameBeside(owner, podName), now()),
       owe: (owner, pod, owed) => this.#owe(owner, pod, owed),
     });
-    this.#rollOuts = new RollOuts(context, { resource, owners: this.#owners, queue: definition.rollOuts });
+    this.#rollOuts = new RollOuts(context, {
+      ...{ resource, owners: this.#owners, queue: definition.rollOuts },
+      podsOf: (uid) =>
+        ownedBy(this.#pods, resource, uid).map((pod) => ({ name: pod.metadata.name, spendsBudget: !isPodReady(pod) })),
+      fleet: () => this.#queue,
+    });
     this.#listen();
   }
 
@@ -151,11 +157,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       fleet: {
         kind: this.kind,
         queue: () => (this.#context.isLeading() ? this.#queue : undefined),
-        pods: (uid) =>
-          ownedBy(this.#pods, this.#definition.planner.resource, uid).map((pod) => ({
-            name: pod.metadata.name,
-            spendsBudget: !isPodReady(pod),
-          })),
+        commands: () => (this.#context.isLeading() ? this.#rollOuts.commands : undefined),
       },
       operations: () => ({
         kind: this.kind,
@@ -197,6 +199,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       hasResizeSubresource: this.#hasResizeSubresource ?? false,
       nowMs: now(),
       ...(engine && { engine }),
+      ...this.#rollOuts.held(uid),
       daemonTrouble: ({ spec: { nodeName } }) =>
         nodeName === undefined ? undefined : starter.trouble(rollOutId(uid), undefined, { node: { name: nodeName } }),
       isSpent: (podName) => this.#spent.has(nameBeside(owner, podName), now()),
@@ -225,12 +228,12 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     return await this.#rollOuts.wake(uid);
   }
 
-  podOf(step: FleetStep<Owner['status'] & object>): string | undefined {
+  podOf(step: FleetStep<Owner['status'] & object>): StepPod | undefined {
     switch (step.kind) {
       case 'writePod':
       case 'updatePod':
       case 'recreatePod':
-        return step.pod.uid;
+        return step.pod;
       default:
         return undefined;
     }
@@ -252,6 +255,14 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       if (isCreation) this.#growing.delete(uid);
       throw error;
     }
+  }
+
+  ordersOf(uid: string): RollOutOrders | undefined {
+    return this.#rollOuts.ordersOf(uid);
+  }
+
+  isForbidden(uid: string, pod: StepPod): boolean {
+    return this.#rollOuts.isForbidden(uid, pod);
   }
 
   /** Lists what the workload controls as it is at this moment, and waits until the caches show that. */
@@ -400,7 +411,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       if (uid === undefined) return;
       if (isEdited(before, after)) edited(uid);
       else changed(uid);
-      if (isLeading()) this.#rollOuts.add(uid);
+      if (isLeading() && after) this.#rollOuts.changed(after);
       if (after === undefined) void this.#rollOuts.forget(uid);
     });
     for (const cache of [this.#pods, this.#claims, this.#revisions] as readonly Cache<KubeObject>[]) {

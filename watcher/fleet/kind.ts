@@ -1,9 +1,14 @@
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { FleetPlan, Permit } from '../../plan/fleet/permit.ts';
+import type { AsSeen } from '../../plan/fleet/pods.ts';
 
 /** Waits until the caches show a write. */
 export type Seen = (signal: AbortSignal) => Promise<void>;
 
 export type Together = 'alone' | 'freely' | 'growing';
+
+/** A pod as steps name it. */
+export type StepPod = Pick<AsSeen, 'namespace' | 'name' | 'uid'>;
 
 /** One kind of fleet object: how it is looked at, decided on and acted on. */
 export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan<Step>> {
@@ -20,6 +25,8 @@ export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan
    * answered, so that it has to be told once more. Absent: its roll-outs cannot be told.
    */
   readonly wake?: (uid: string) => Promise<boolean>;
+  /** The orders of operators for an object, as its roll-out is told of them. Absent, and undefined: there are none. */
+  readonly ordersOf?: (uid: string) => RollOutOrders | undefined;
   /**
    * How neighbouring steps go: `freely` side by side; `growing` one, then two, then four at once as long as none fails,
    * from pass to pass, because what is refused once will be refused again; `alone` in their order, until one fails.
@@ -42,8 +49,13 @@ export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan
    * tried at once when a roll-out asks anew; of a kind that has it only when its object was edited.
    */
   readonly asideForMs?: (error: unknown, attempts: number) => number | undefined;
-  /** UID of the pod that a disruptive step is about: it is done only while a permit names this pod. */
-  readonly podOf: (step: Step) => string | undefined;
+  /** The pod that a disruptive step is about: it is done only while a permit names this pod. */
+  readonly podOf: (step: Step) => StepPod | undefined;
+  /**
+   * Whether an operator holds the object or leaves the pod out, as is known at this moment. Asked immediately before each
+   * disruption. Absent: nobody does.
+   */
+  readonly isForbidden?: (uid: string, pod: StepPod) => boolean;
   /**
    * Does one step through a fenced client; "already so" is success. Answers how to see the write, or nothing when nothing
    * had to be written. A step that takes its time asks `mayGoOn` again before it does what cannot be taken back.

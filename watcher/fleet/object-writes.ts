@@ -32,6 +32,7 @@ export async function patchAsSeen(
   }
 }
 
+/** Writes the status of an object that has not changed since. */
 export async function patchStatus(
   kube: Pick<KubeWriter, 'patch'>,
   resource: Resource,

@@ -10,7 +10,14 @@
  * the roll-out is woken, and asks again.
  */
 import type { Wait } from '../../plan/decision.ts';
-import { type BatchVerdict, mostInBatch, mostInFlight, type PodBatch, podsOf } from '../../plan/fleet/batch.ts';
+import {
+  type BatchVerdict,
+  type ChosenPod,
+  mostInBatch,
+  mostInFlight,
+  type PodBatch,
+  podsOf,
+} from '../../plan/fleet/batch.ts';
 import type { ChoiceVerdict, FleetPlan, FleetProgress, Leave, NamedPods, Permit } from '../../plan/fleet/permit.ts';
 import { type Held, heldFor } from './held.ts';
 import { type BatchRequest, giveUp, type HeldBatch, heldBatch, restsForMs, settle } from './held-batch.ts';
@@ -89,6 +96,11 @@ export class RollOutPermits {
   /** Whether nothing is handed in. What the last choice allowed is kept all the same. */
   get isIdle(): boolean {
     return this.#choice === undefined && this.#batches.size === 0;
+  }
+
+  /** The pods of each batch that is carried out, by its number. */
+  pods(): ReadonlyMap<number, readonly ChosenPod[]> {
+    return new Map([...this.#batches].map(([number, { pods }]) => [number, [...pods.values()]]));
   }
 
   /** The question that the last plan was made for, if it has no answer yet. */

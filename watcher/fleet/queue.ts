@@ -11,6 +11,7 @@
  * of the planner, is asked for again before each disruptive step, and dies with the activity that handed it in, with the
  * lease, and with its verdict.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import { isFailureType } from '../../api/core/failure.ts';
 import { withGrant } from '../../api/engine/missing-right.ts';
 import { inTerm } from '../../kube/fence.ts';
@@ -18,13 +19,13 @@ import { KeyedQueue, type PassResult } from '../../kube/keyed-queue.ts';
 import type { Term } from '../../kube/leader.ts';
 import { mayBeMade } from '../../kube/moved-on.ts';
 import type { Wait } from '../../plan/decision.ts';
-import type { BatchVerdict } from '../../plan/fleet/batch.ts';
-import type { ChoiceVerdict, FleetPlan, Permit } from '../../plan/fleet/permit.ts';
+import type { BatchVerdict, ChosenPod } from '../../plan/fleet/batch.ts';
+import type { FleetPlan, Permit, ToldVerdict } from '../../plan/fleet/permit.ts';
 import { shortened, waitWithin } from '../../plan/text-size.ts';
 import type { Logger } from '../../process/log.ts';
 import { type FailedStep, FailedSteps, type StepResults } from './failed-steps.ts';
 import type { BatchRequest } from './held-batch.ts';
-import type { FleetKind, PermitLife, Seen, Together } from './kind.ts';
+import type { FleetKind, PermitLife, Seen, StepPod, Together } from './kind.ts';
 import { type ChoiceRequest, type PermitProgress, RollOutPermits } from './permits.ts';
 
 /** Why a pass is made. `edited`: something has changed that may let go through what has failed, so it is tried at once. */
@@ -94,6 +95,8 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   readonly #keys: KeyedQueue;
   readonly #rollOuts = new Map<string, RollOutPermits>();
   readonly #reasons = new Map<string, Set<PassReason>>();
+  /** Disruptions that are being written, by object. */
+  readonly #onTheWay = new Map<string, Map<StepPod, Promise<unknown>>>();
   /** Objects that rest: until when, and what ends it if there is something to look at. */
   readonly #rests = new Map<string, { readonly untilMs: number; wake?: NodeJS.Timeout }>();
   /** Until when all objects would rest together, had there been no burst. */
@@ -169,8 +172,11 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
    * Answers which pods of an object go next; waits while none may go. Rejects when its life or the term ends. `told`: the
    * reason of a wait that has been reported.
    */
-  choose(uid: string, request: ChoiceRequest, life: PermitLife): Promise<ChoiceVerdict> {
-    return this.#take(uid, life, (rollOut) => rollOut.choose(request, life), request.told === undefined);
+  async choose(uid: string, request: ChoiceRequest, life: PermitLife): Promise<ToldVerdict> {
+    const isNews = request.told === undefined;
+    const verdict = await this.#take(uid, life, (rollOut) => rollOut.choose(request, life), isNews);
+    const orders = this.#options.fleet.ordersOf?.(uid);
+    return { ...verdict, ...(orders && { orders }) };
   }
 
   /** Lets the pods of a batch be disrupted, and waits until each is through. Rejects when its life or the term ends. */
@@ -181,6 +187,20 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   /** What people are told of a batch of this object, or of the question which pods go next. */
   progressOf(uid: string, batch?: number): PermitProgress {
     return this.#rollOuts.get(uid)?.progressOf(batch) ?? {};
+  }
+
+  /** The names of the pods of each batch of this object that is carried out, by number. */
+  batchesOf(uid: string): ReadonlyMap<number, readonly ChosenPod[]> {
+    return this.#rollOuts.get(uid)?.pods() ?? new Map();
+  }
+
+  /** Resolves when no write of a disruption is on its way for this object; after so long with the names of those pods. */
+  async quiet(uid: string, withinMs: number): Promise<readonly string[]> {
+    const onTheWay = this.#onTheWay.get(uid);
+    if (onTheWay === undefined) return [];
+    const ended = Promise.all(onTheWay.values());
+    await Promise.race([ended, delay(withinMs, undefined, { ref: false })]);
+    return [...onTheWay.keys()].filter((pod) => this.#onTheWay.get(uid)?.has(pod)).map(({ name }) => name);
   }
 
   /** Whether the roll-out of this object has handed in anything. */
@@ -278,7 +298,9 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const grown = this.#grown.get(uid) ?? 1;
     this.#grown.delete(uid);
     const isDue = (step: Step) => this.#failed.isDue(uid, step);
-    const upkeep = await this.#act(world, runsOf(plan.upkeep.filter(isDue), together), mayWrite, grown);
+    const upkeep = await this.#act(world, runsOf(plan.upkeep.filter(isDue), together), mayWrite, {
+      grownBefore: grown,
+    });
     const disruption = await this.#disrupt(uid, world, plan.disruption.filter(isDue));
     if (upkeep.grown > 1) this.#grown.set(uid, upkeep.grown);
     const failures = [...upkeep.failures, ...disruption.failures];
@@ -317,13 +339,35 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const { fleet, nowMs } = this.#options;
     const runs = runsOf(steps, fleet.together ?? (() => 'freely' as const));
     const rollOut = this.#rollOuts.get(uid);
-    const outcome = await this.#act(world, runs, (step) => {
-      const may = this.#mayWrite() && rollOut?.mayDisrupt(fleet.podOf(step)) === true;
-      if (may) rollOut.begin(fleet.podOf(step), nowMs());
-      return may;
-    });
-    for (const { step, error } of outcome.failures) if (!mayBeMade(error)) rollOut?.notBegun(fleet.podOf(step));
+    const outcome = await this.#act(
+      world,
+      runs,
+      (step) => {
+        const pod = fleet.podOf(step);
+        if (pod === undefined || rollOut === undefined || !this.#mayWrite() || !rollOut.mayDisrupt(pod.uid))
+          return false;
+        if (fleet.isForbidden?.(uid, pod)) return false;
+        rollOut.begin(pod.uid, nowMs());
+        return true;
+      },
+      { onTheWay: (step, written) => this.#writing(uid, fleet.podOf(step), written) },
+    );
+    for (const { step, error } of outcome.failures) if (!mayBeMade(error)) rollOut?.notBegun(fleet.podOf(step)?.uid);
     return outcome;
+  }
+
+  /** A disruption is on its way until it has an answer. */
+  #writing(uid: string, pod: StepPod | undefined, written: Promise<unknown>): void {
+    if (pod === undefined) return;
+    const all = this.#onTheWay.get(uid) ?? new Map<StepPod, Promise<unknown>>();
+    this.#onTheWay.set(uid, all);
+    const ended = written
+      .catch(() => undefined)
+      .finally(() => {
+        all.delete(pod);
+        if (all.size === 0) this.#onTheWay.delete(uid);
+      });
+    all.set(pod, ended);
   }
 
   /** Answers what the roll-out has handed in, as far as there is an answer; says when to judge again otherwise. */
@@ -335,7 +379,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     failure: Wait | undefined,
   ): number | undefined {
     const failing = plan.disruption.filter((step) => this.#failed.hasFailed(uid, step));
-    const pods = new Set(failing.flatMap((step) => this.#options.fleet.podOf(step) ?? []));
+    const pods = new Set(failing.flatMap((step) => this.#options.fleet.podOf(step)?.uid ?? []));
     const batchInMs = rollOut.judgeBatches(granted, plan, pods);
     const choiceInMs = this.#judgeChoice(rollOut, plan, failure);
     const dues = [batchInMs, choiceInMs].filter((ms) => ms !== undefined);
@@ -378,7 +422,13 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     world: World,
     runs: readonly Run<Step>[],
     allowed: (step: Step) => boolean,
-    grownBefore = 1,
+    {
+      grownBefore = 1,
+      onTheWay,
+    }: {
+      readonly grownBefore?: number;
+      readonly onTheWay?: (step: Step, written: Promise<unknown>) => void;
+    } = {},
   ): Promise<Outcome<Step>> {
     const { fleet, parallelSteps } = this.#options;
     const { signal } = this.#stop;
@@ -393,7 +443,9 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
         if (!allowed(step)) continue;
         const mayGoOn = () => allowed(step);
         try {
-          const seen = await fleet.act(step, world, signal, mayGoOn);
+          const written = fleet.act(step, world, signal, mayGoOn);
+          onTheWay?.(step, written);
+          const seen = await written;
           if (seen) writes.push(seen);
           const isChange = seen !== undefined && !fleet.tells?.(step);
           if (isChange) changes += 1;

@@ -1,10 +1,12 @@
 /**
- * The roll-outs of the objects of one kind: they are started while there is something to roll out, told what has changed,
- * and receive the commands of operators.
+ * The roll-outs of the objects of one kind: they are started while there is something to roll out, and told what has
+ * changed. Commands in annotations are applied here, also while Temporal is away (P-10).
  */
-import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import { createHash } from 'node:crypto';
+import { apiVersionOf, type KubeObject, type Resource } from '../../api/core/meta.ts';
 import { qualifiedName } from '../../api/core/refs.ts';
-import { queues, rollOutCommandNames } from '../../api/engine/operations.ts';
+import { eventComponent } from '../../api/core/well-known.ts';
+import { type CommandAnswer, commandEvent, queues, rollOutCommandNames } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import {
   type RollOutChanged,
@@ -13,15 +15,22 @@ import {
   rollOutId,
   rollOutType,
 } from '../../api/fleet/operation.ts';
+import { ordersLimit, ordersOf, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { Cache } from '../../kube/cache.ts';
+import { tellEvent } from '../../kube/events.ts';
+import { noAnswer } from '../../kube/failures.ts';
 import type { PassResult } from '../../kube/keyed-queue.ts';
-import type { RollOutWanted, WorkloadPlan } from '../../plan/fleet/input.ts';
-import { isHeld, ordersFor } from '../../plan/fleet/roll-out-orders.ts';
+import type { ChosenPod } from '../../plan/fleet/batch.ts';
+import type { HeldOrders, RollOutWanted, WorkloadPlan } from '../../plan/fleet/input.ts';
+import { isHeld, type OrderCommand, ordersFor, type PodOfFleet, understood } from '../../plan/fleet/roll-out-orders.ts';
 import type { OperationState } from '../../process/metrics.ts';
 import type { ControllerContext } from '../controller.ts';
 import { operationState } from '../operation-state.ts';
-import { type AnnotatedCommand, type Commanded, passOnCommand } from '../operator-commands.ts';
+import { type AnnotatedCommand, type Commanded, hasCommand, passOnCommand } from '../operator-commands.ts';
 import type { WantedOperation } from '../starter.ts';
+import { RollOutCommands } from './commands.ts';
+import type { StepPod } from './kind.ts';
+import type { FleetQueue } from './queue.ts';
 
 /** A roll-out that has not asked for so long is told to: it may have lost what it was told last, as after a restore. */
 const unheardMs = 600_000;
@@ -29,16 +38,23 @@ const unheardMs = 600_000;
 /** What a plan says of the roll-out. */
 export type ForRollOut = Pick<WorkloadPlan<unknown>, 'rollOut' | 'lacksPermit'>;
 
+/** How long a command waits until its object has been looked at. */
+const plannedWithinMs = 5_000;
+
 /** An object that is rolled out. */
 export interface RolledOutObject extends KubeObject {
-  readonly status?: { readonly waitingFor?: WaitingFor };
+  readonly status?: { readonly waitingFor?: WaitingFor; readonly rollOut?: RollOutOrders };
 }
 
 export interface RollOutsOptions<Owner extends KubeObject> {
   readonly resource: Resource;
-  readonly owners: Pick<Cache<Owner>, 'byUid'>;
+  readonly owners: Pick<Cache<Owner>, 'byUid' | 'seen'>;
   /** The name of the queue, in metrics. */
   readonly queue: string;
+  /** The pods of an object, as the caches show them. */
+  readonly podsOf: (uid: string) => readonly PodOfFleet[];
+  /** What carries out the roll-outs of these objects in the present term. */
+  readonly fleet: () => Pick<FleetQueue<unknown, unknown>, 'add' | 'quiet' | 'batchesOf'> | undefined;
 }
 
 export class RollOuts<Owner extends RolledOutObject> {
@@ -49,10 +65,24 @@ export class RollOuts<Owner extends RolledOutObject> {
   readonly #withoutPermit = new Map<string, { readonly sinceMs: number; readonly toldAtMs: number }>();
   /** Of each object that has been looked at. */
   readonly #wanted = new Map<string, RollOutWanted>();
+  /** What waits for a look at an object. */
+  readonly #awaited = new Map<string, Set<() => void>>();
+  /** The last commands in annotations, by object and ID. */
+  readonly #annotations = new Map<string, Map<string, Annotated>>();
+  /** Applies the commands of operators. */
+  readonly commands: RollOutCommands<Owner>;
 
   constructor(context: ControllerContext, options: RollOutsOptions<Owner>) {
     this.#context = context;
     this.#options = options;
+    const { resource, owners, podsOf, fleet } = options;
+    this.commands = new RollOutCommands(context, {
+      ...{ resource, owners, podsOf },
+      revisionOf: (uid) => this.wanted(uid)?.facts.revision,
+      planned: async (uid, generation) => await this.#planned(uid, generation),
+      look: (uid) => fleet()?.add(uid, 'edited'),
+      quiet: async (uid, withinMs) => (await fleet()?.quiet(uid, withinMs)) ?? [],
+    });
     this.#operations = context.queue(options.queue, (uid) => this.#pass(uid));
   }
 
@@ -60,11 +90,47 @@ export class RollOuts<Owner extends RolledOutObject> {
   begin(): void {
     this.#withoutPermit.clear();
     this.#wanted.clear();
+    this.#annotations.clear();
+    this.commands.begin();
   }
 
-  /** Has the roll-out of this object started, told or ended, and a command passed on. */
+  /** The orders with what does not stand in the object yet, as input of planners; nothing when all does. */
+  held(uid: string): { readonly held?: HeldOrders } {
+    const owner = this.#options.owners.byUid(uid);
+    const held = owner && this.commands.held(owner);
+    return held ? { held } : {};
+  }
+
+  #ordersNow(owner: Owner): RollOutOrders | undefined {
+    return this.commands.held(owner)?.orders ?? ordersOf(owner);
+  }
+
+  /** The orders as the roll-out is told of them. */
+  ordersOf(uid: string): RollOutOrders | undefined {
+    return this.wanted(uid)?.facts.orders;
+  }
+
+  /** Whether an operator holds the object or leaves the pod out, as is known at this moment (P-9). */
+  isForbidden(uid: string, pod: StepPod): boolean {
+    const owner = this.#options.owners.byUid(uid);
+    const orders = owner && this.#ordersNow(owner);
+    if (orders === undefined) return false;
+    const now = ordersFor(orders, this.wanted(uid)?.facts.revision ?? orders.revision);
+    const name = owner?.metadata.namespace === undefined ? qualifiedName(pod) : pod.name;
+    return isHeld(now) || now?.skip?.includes(name) === true;
+  }
+
+  /** Has the roll-out of this object started, told or ended, and a command obeyed. */
   add(uid: string): void {
     this.#operations.add(uid);
+  }
+
+  /** An object has changed to this. */
+  changed(owner: Owner): void {
+    const { uid } = owner.metadata;
+    const known = this.#annotations.get(uid);
+    if (!hasCommand(owner)) for (const [id, one] of known ?? []) known?.set(id, { ...one, isGone: true });
+    this.add(uid);
   }
 
   /** What there is to roll out, as of the last look. */
@@ -84,6 +150,7 @@ export class RollOuts<Owner extends RolledOutObject> {
     if (rollOut === undefined || JSON.stringify(rollOut) === JSON.stringify(this.#wanted.get(uid))) return;
     this.#wanted.set(uid, rollOut);
     this.add(uid);
+    for (const look of this.#awaited.get(uid) ?? []) look();
   }
 
   /** Since when the object has waited for its permit; undefined: it does not. */
@@ -105,6 +172,8 @@ export class RollOuts<Owner extends RolledOutObject> {
   async forget(uid: string): Promise<void> {
     const wasWanted = this.wanted(uid)?.isWanted;
     this.#wanted.delete(uid);
+    this.commands.forget(uid);
+    this.#annotations.delete(uid);
     if (!this.#context.isLeading()) return;
     this.#context.starter.forget(rollOutId(uid));
     const change: RollOutChanged = { withdrawn: true };
@@ -131,12 +200,118 @@ export class RollOuts<Owner extends RolledOutObject> {
     if (rollOut.isWanted) starter.want(operation);
     else starter.forget(rollOutId(uid));
     const receiverOf = ({ name }: Pick<AnnotatedCommand, 'name'>): Commanded => {
-      // An undo may come long after a roll-out has ended, so a command starts one.
+      // an undo may come long after a roll-out has ended
       const isOver = name !== 'undo' && rollOut.isRolledOut && isUpToDate(rollOut, owner);
-      return isOver ? { kind: 'nobody', why: nothingToRollOut(rollOut) } : { kind: 'started', operation };
+      if (isOver) return { kind: 'nobody', why: nothingToRollOut(rollOut) };
+      return { kind: 'here', obey: async (command) => await this.#obey(owner, command) };
     };
-    return passOnCommand(owner, resource, rollOutCommandNames, receiverOf, { kube, starter, commandEvents });
+    const again = await passOnCommand(owner, resource, rollOutCommandNames, receiverOf, {
+      kube,
+      starter,
+      commandEvents,
+    });
+    const { namespace = '', name } = owner.metadata;
+    if (!hasCommand(owner)) await this.commands.writeHolds({ namespace, name, uid });
+    return again;
   }
+
+  /**
+   * The command of an annotation. Its ID is the same for all that say the same within a second, so it counts as another one
+   * once the object has been seen without it.
+   */
+  #annotated(uid: string, id: string): Annotated {
+    const known = this.#annotations.get(uid) ?? new Map<string, Annotated>();
+    const before = known.get(id);
+    if (before && !before.isGone) return before;
+    const nth = before ? before.nth + 1 : 0;
+    const now = { nth, at: new Date(this.#context.now()).toISOString(), isGone: false };
+    known.delete(id);
+    const latest = [...known].slice(1 - ordersLimit.applied);
+    this.#annotations.set(uid, new Map([...latest, [id, now]]));
+    return now;
+  }
+
+  /** Applies the command of an annotation, and says what has become of it. */
+  async #obey({ metadata, status }: Owner, { id, name, target, by }: AnnotatedCommand): Promise<boolean> {
+    const { resource, fleet } = this.#options;
+    const { kube, commandEvents, now } = this.#context;
+    const { namespace, uid } = metadata;
+    const nameOf = (pod: ChosenPod) => (namespace === undefined ? qualifiedName(pod) : pod.name);
+    const owner = this.#options.owners.byUid(uid);
+    const meant = understood(
+      { name, target },
+      {
+        orders: owner && this.#ordersNow(owner),
+        blockedBy: status?.waitingFor?.blockedBy ?? [],
+        batches: new Map([...(fleet()?.batchesOf(uid) ?? [])].map(([number, pods]) => [number, pods.map(nameOf)])),
+        namespace: namespace ?? '',
+      },
+    );
+    const { nth, at } = this.#annotated(uid, id);
+    const key = keyOf(`${id}/${nth}`);
+    const answer = 'refused' in meant ? meant : await this.#applied(metadata, { key, name, meant, by, at });
+    const event = commandEvent(name, by, answer);
+    if (!commandEvents.take({ metadata }, event)) return true;
+    const about = { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata };
+    await tellEvent(kube, {
+      about,
+      component: eventComponent.rollOut,
+      key: key.slice(0, 13),
+      atMs: now(),
+      ...event,
+    });
+    return true;
+  }
+
+  async #applied(
+    { namespace = '', name: of, uid }: KubeObject['metadata'],
+    { key, name, meant, by, at }: Pick<OrderCommand, 'key' | 'name' | 'by' | 'at'> & { readonly meant: object },
+  ): Promise<CommandAnswer> {
+    const command = { key, name, at, ...meant };
+    const target = { namespace, name: of, uid };
+    return (await this.commands.apply(target, command, async () => ({ by, isReapplied: false }))).answer;
+  }
+
+  /** The facts of this generation of an object, or of a newer one. */
+  async #planned(uid: string, generation: number): Promise<RollOutFacts> {
+    const factsNow = () => {
+      const facts = this.wanted(uid)?.facts;
+      return facts !== undefined && facts.generation >= generation ? facts : undefined;
+    };
+    const known = factsNow();
+    if (known) return known;
+    this.#options.fleet()?.add(uid, 'edited');
+    const awaited = this.#awaited.get(uid) ?? new Set();
+    this.#awaited.set(uid, awaited);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, plannedWithinMs);
+    const look = () => {
+      if (factsNow()) resolve();
+    };
+    awaited.add(look);
+    await promise;
+    clearTimeout(timer);
+    awaited.delete(look);
+    if (awaited.size === 0) this.#awaited.delete(uid);
+    const facts = factsNow();
+    if (facts) return facts;
+    throw noAnswer('', `generation ${generation} of the object has not been looked at yet`);
+  }
+}
+
+/** A command in an annotation, as it has been seen. */
+interface Annotated {
+  /** How many commands of this ID there have been before. */
+  readonly nth: number;
+  /** When it was first seen, RFC 3339. */
+  readonly at: string;
+  /** The object has been seen without it since. */
+  readonly isGone: boolean;
+}
+
+/** The key of the command of an annotation. */
+function keyOf(id: string): string {
+  return createHash('sha256').update(id).digest('hex').slice(0, 32);
 }
 
 function isUpToDate({ facts }: RollOutWanted, { metadata }: KubeObject): boolean {

@@ -1,8 +1,7 @@
+import type { CommandHolder } from '../../activities/fleet/commands.ts';
 import type { NodeHolder } from '../../activities/fleet/nodes.ts';
-import type { PodOfFleet } from '../../activities/fleet/orders.ts';
 import type { PermitHolder } from '../../activities/fleet/permit-holder.ts';
 import type { SwapHolder } from '../../activities/fleet/swaps.ts';
-import type { Resource } from '../../api/core/meta.ts';
 import type { KubeWriter } from '../../kube/fence.ts';
 
 /** What roll-outs, pull jobs and swaps ask of the leading watcher, for one term. */
@@ -15,12 +14,10 @@ export interface FleetWork {
   readonly nodeHolder: () => NodeHolder | undefined;
   /** Where swaps of sidecars hand in their steps; undefined while this watcher does not lead. */
   readonly swapHolder: () => SwapHolder | undefined;
-  /** The pods of an object that is rolled out. Undefined: unknown. */
-  readonly podsOf: (kind: string, uid: string) => readonly PodOfFleet[] | undefined;
+  /** What applies the commands of operators to objects of a kind; undefined while this watcher does not lead. */
+  readonly commandHolder: (kind: string) => CommandHolder | undefined;
   /** Fenced. */
   readonly kube: KubeWriter;
-  /** Waits until the cache of a resource shows this version of an object, or a newer one. */
-  readonly seen: (resource: Resource, uid: string, resourceVersion: string, signal: AbortSignal) => Promise<void>;
 }
 
 /** Takes what they ask from Temporal until the term ends. Returns at once; Temporal may be away. */

@@ -91,8 +91,11 @@ export const fleetSteps = remote(
   'fleet.v1.swapStep',
 );
 
-/** Short writes of the leading watcher. */
-export const fleetWrites = remote({ ...shortWrite, taskQueue: queues.fleet }, 'fleet.v1.recordOrders');
+/** The leading watcher, for commands of operators: a queue of their own, so that a pause never waits behind batches. */
+export const fleetCommands = remote(
+  { ...shortWrite, taskQueue: queues.fleetCommands, cancellationType: ActivityCancellationType.TRY_CANCEL },
+  'fleet.v1.applyCommand',
+);
 
 /** Looks into the caches of the leading watcher. */
 export const fleetLooks = remote({ ...shortWrite, taskQueue: queues.fleet }, 'fleet.v1.lookAtSwap');

@@ -7,6 +7,7 @@
  * `nextActions` (docs/adr/0003).
  */
 import { CancellationScope, condition, defineSignal, patched, setHandler, workflowInfo } from '@temporalio/workflow';
+import type { SignalPlace } from '../../activities/temporal/signals.ts';
 import { type CommandAnswer, type CommandName, changedSignal } from '../../api/engine/operations.ts';
 import { shortened } from '../../plan/text-size.ts';
 import {
@@ -24,13 +25,18 @@ export interface OperationListener<Name extends CommandName> {
   /** Something that the operation depends on has changed: the payload of the signal as it was sent. */
   readonly changed: (payload: unknown) => void;
   /** A command was received; `by` is missing until the sender is identified. */
-  readonly command: (command: OperatorCommand<Name>) => void;
+  readonly command?: (command: OperatorCommand<Name>) => void;
+  /**
+   * A command was received, and the operation finds out itself who sent it: `place` says where that can be read. Used in place
+   * of `command`, `identified` and `answerTo`.
+   */
+  readonly take?: (command: OperatorCommand<Name>, place: () => Promise<SignalPlace>) => void;
   /** The sender of a command is known. */
-  readonly identified: (command: OperatorCommand<Name>, by: string) => void;
+  readonly identified?: (command: OperatorCommand<Name>, by: string) => void;
   /** Somebody cancelled the workflow in Temporal; it means the same as the command `abort`. */
   readonly cancelled: (abort: CancelledAs) => void;
   /** What has become of a command, for its Event. Undefined: the operation emits that itself. */
-  readonly answerTo: (command: OperatorCommand<Name>) => CommandAnswer | Promise<CommandAnswer> | undefined;
+  readonly answerTo?: (command: OperatorCommand<Name>) => CommandAnswer | Promise<CommandAnswer> | undefined;
   /** Calls the activity that emits the Event about a command. */
   readonly announce: (announcement: Announcement) => Promise<unknown>;
 }
@@ -61,6 +67,8 @@ export interface OperationRun {
    * something has to be done first: the answer to a command may depend on it.
    */
   readonly announced: (unless?: () => boolean) => Promise<void>;
+  /** Emits the Event about a command that the listener has taken. */
+  readonly announce: (command: Announced, by: string, answer: CommandAnswer) => void;
   /** Whether they are all emitted: a run that ends or hands over earlier loses the rest. */
   readonly isAnnounced: () => boolean;
   /** How the run ends after an operator has aborted it: `Canceled` if that was by a cancellation in Temporal. */
@@ -97,14 +105,15 @@ export function beginOperation<Name extends CommandName>(
   const operator = listenToOperator(
     operation.commands,
     {
-      command: listener.command,
+      command: (command) => listener.command?.(command),
+      take: listener.take,
       identified: (command, by) => {
-        listener.identified(command, by);
+        listener.identified?.(command, by);
         track(tell(command, by));
       },
       refused: (signal, by) => track(announce(signal, by, signal, listener.announce)),
     },
-    operation,
+    { ...operation, inOrder: listener.take !== undefined },
   );
   let isCancelled = false;
   CancellationScope.current().cancelRequested.catch(() => {
@@ -115,6 +124,7 @@ export function beginOperation<Name extends CommandName>(
   return {
     operator,
     announced: (unless = () => false) => condition(() => isAnnounced() || unless()),
+    announce: (command, by, answer) => track(announce(command, by, answer, listener.announce)),
     isAnnounced,
     aborted: () => (isCancelled ? 'Canceled' : 'Failed'),
     carryOut: (body) => CancellationScope.nonCancellable(body),
@@ -133,20 +143,26 @@ export function beginOperation<Name extends CommandName>(
     const emit = async (answer: CommandAnswer | undefined) => {
       if (answer) await announce(command, by, { target: command.target, ...answer }, listener.announce);
     };
-    const answer = listener.answerTo(command);
+    const answer = listener.answerTo?.(command);
     // without a wait where there is nothing to wait for: histories of earlier releases have the Event in that task
     return answer instanceof Promise ? answer.then(emit) : emit(answer);
   }
 }
 
+/** A command or another signal about which an Event is emitted. */
+export interface Announced extends Pick<OperatorCommand | RefusedSignal, 'id' | 'name'> {
+  /** Names the Event. Absent: the number of the signal in this run does. */
+  readonly eventKey?: string;
+}
+
 /** Emits an Event that names the command and its sender, and says what has become of it. A failure of that is ignored. */
 export async function announce(
-  { id, name }: Pick<OperatorCommand | RefusedSignal, 'id' | 'name'>,
+  { id, name, eventKey }: Announced,
   by: string,
   { refused, target, note, isWarning }: CommandAnswer,
   emit: (announcement: Announcement) => Promise<unknown>,
 ): Promise<void> {
-  const key = `${workflowInfo().runId.slice(0, 8)}-${id}`;
+  const key = eventKey ?? `${workflowInfo().runId.slice(0, 8)}-${id}`;
   // the summary leaves out the sender: Temporal rejects a task whose summary is long, and a name may be of any length
   const summary = `emit an Event: ${name}${refused === undefined ? '' : ' refused'}`;
   const answer = {

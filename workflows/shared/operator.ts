@@ -1,4 +1,5 @@
 import { defineSignal, patched, setDefaultSignalHandler, setHandler, workflowInfo } from '@temporalio/workflow';
+import type { SignalPlace } from '../../activities/temporal/signals.ts';
 import {
   type CommandName,
   type CommandPayload,
@@ -48,6 +49,8 @@ export interface OperatorHandOver {
 export interface Operator extends Retries {
   /** The number of commands whose sender is not known yet. */
   readonly unidentified: () => number;
+  /** Refuses a command that the listener has taken, once it is known who sent it. */
+  readonly refuse: (command: OperatorCommand, refused: string, place: () => Promise<SignalPlace>) => void;
   readonly handOver: () => OperatorHandOver;
   /** Whether commands for other requests are kept. */
   readonly keepsCommands: () => boolean;
@@ -96,6 +99,8 @@ export function listenToOperator<Name extends CommandName>(
   understood: readonly Name[],
   listener: {
     readonly command: (command: OperatorCommand<Name>) => void;
+    /** In place of `command`: the listener finds out itself who sent it. Absent: senders are looked up here. */
+    readonly take?: ((command: OperatorCommand<Name>, place: () => Promise<SignalPlace>) => void) | undefined;
     readonly identified: (command: OperatorCommand<Name>, by: string) => void;
     /** A signal has no effect, and this is who sent it. */
     readonly refused: (signal: RefusedSignal, by: string) => void;
@@ -107,6 +112,8 @@ export function listenToOperator<Name extends CommandName>(
     readonly request?: string;
     /** From the previous run. */
     readonly before?: OperatorHandOver | undefined;
+    /** Whether commands of different names that came before the first task are received in their order. Absent: by name. */
+    readonly inOrder?: boolean;
   },
 ): Operator {
   const before = run.before ?? { commands: [], seen: [] };
@@ -124,29 +131,28 @@ export function listenToOperator<Name extends CommandName>(
     isAsked = true;
   };
   setHandler(defineSignal(handOverSignal), handOver, { description: internal });
-  for (const name of understood) {
-    const obey = async (payload: unknown) => {
-      const given = parseCommandPayload(payload);
-      const senderOf = senderOfNext(name);
-      // who names a target in a way that is not understood did not mean whatever comes next
-      const problem = run.withTarget.includes(name) ? commandInputProblem(payload) : undefined;
-      if (problem !== undefined && patched('commandInputs')) await refuse(name, problem, given.by, senderOf);
-      else await receive(name, given, senderOf);
-    };
-    setHandler(defineSignal<[unknown]>(name), obey, { description: `${descriptions[name]} ${payloadDescription}` });
+  if (run.inOrder) {
+    // signals that came before the first task are handed out by this, in their order; those below would take them name by name
+    setDefaultSignalHandler(async (received, payload) => {
+      const name = sentName(received);
+      const handle = isCommandName(name, understood) ? obeying(name) : refusing(name);
+      await handle(payload);
+    });
   }
-  setDefaultSignalHandler(async (received, payload) => {
-    const name = sentName(received);
-    const { by } = parseCommandPayload(payload);
-    await refuse(shortened(name, mostNameBytes), unknownCommand(understood), by, senderOfNext(name));
-  });
+  for (const name of understood) {
+    setHandler(defineSignal<[unknown]>(name), obeying(name), {
+      description: `${descriptions[name]} ${payloadDescription}`,
+    });
+  }
+  setDefaultSignalHandler(async (received, payload) => await refusing(sentName(received))(payload));
   for (const { name, ...command } of before.commands) {
-    if (isCommandName(name, understood)) void receive(name, command, async () => command.by);
+    if (isCommandName(name, understood)) void receive(name, command, placeOfNext(name));
   }
 
   return {
     retries: () => retries,
     unidentified: () => unidentified,
+    refuse: ({ id, name, by }, refused, place) => void refuse(name, refused, by, place, id),
     isHandOverDue: () => isAsked || workflowInfo().continueAsNewSuggested,
     keepsCommands: () => kept.length > 0,
     takeKept: () => kept.splice(0, fitting(kept, mostBytes.commands).length),
@@ -156,43 +162,72 @@ export function listenToOperator<Name extends CommandName>(
     }),
   };
 
-  /** Who sends the signal of this name that is received now. */
-  function senderOfNext(name: string): () => Promise<string> {
-    const nth = receivedByName.get(name) ?? 0;
-    receivedByName.set(name, nth + 1);
-    return () => sender(name, () => (receivedByName.get(name) ?? 0) - 1 - nth);
+  function obeying(name: Name) {
+    return async (payload: unknown) => {
+      const given = parseCommandPayload(payload);
+      const place = placeOfNext(name);
+      // who names a target in a way that is not understood did not mean whatever comes next
+      const problem = run.withTarget.includes(name) ? commandInputProblem(payload) : undefined;
+      if (problem !== undefined && patched('commandInputs')) await refuse(name, problem, given.by, place);
+      else await receive(name, given, place);
+    };
   }
 
-  async function refuse(name: string, refused: string, by: string | undefined, senderOf: () => Promise<string>) {
+  function refusing(name: string) {
+    return async (payload: unknown) => {
+      const { by } = parseCommandPayload(payload);
+      await refuse(shortened(name, mostNameBytes), unknownCommand(understood), by, placeOfNext(name));
+    };
+  }
+
+  /** The place of the signal of this name that is received now. */
+  function placeOfNext(name: string): () => Promise<SignalPlace> {
+    const { runId, historyLength } = workflowInfo();
+    const nth = receivedByName.get(name) ?? 0;
+    receivedByName.set(name, nth + 1);
+    return async () => {
+      await Promise.resolve(); // by now all signals of this task have been received
+      return { runId, signal: name, upTo: historyLength, fromEnd: (receivedByName.get(name) ?? 0) - 1 - nth };
+    };
+  }
+
+  async function refuse(
+    name: string,
+    refused: string,
+    by: string | undefined,
+    place: () => Promise<SignalPlace>,
+    id = ++lastId,
+  ) {
     // runs of earlier releases have received such signals without any step
     if (refusals === mostRefused || !patched('refusedSignals')) return;
     refusals++;
-    const signal = { id: ++lastId, name, refused };
-    await identify(by, senderOf, (known) => listener.refused(signal, known));
+    const signal = { id, name, refused };
+    await identify(by, place, (known) => listener.refused(signal, known));
   }
 
-  async function receive(name: Name, payload: CommandPayload, senderOf: () => Promise<string>): Promise<void> {
+  async function receive(name: Name, payload: CommandPayload, place: () => Promise<SignalPlace>): Promise<void> {
     const { id: sentId, request, ...given } = payload;
     const isMeantForAnother = run.request !== undefined && request !== undefined && request !== run.request;
     if (isMeantForAnother) {
-      return await identify(given.by, senderOf, (by) => void kept.push({ ...payload, name, by }));
+      return await identify(given.by, place, (by) => void kept.push({ ...payload, name, by }));
     }
     if (sentId !== undefined && seenIds.has(sentId)) return;
     if (sentId !== undefined) seenIds.add(sentId);
     if (given.target !== undefined && !run.withTarget.includes(name)) {
-      return await refuse(name, takesNoTarget(name), given.by, senderOf);
+      return await refuse(name, takesNoTarget(name), given.by, place);
     }
     const command = { id: ++lastId, name, ...given };
-    if (isDoubleClick(command)) return await refuse(name, doubleClick, given.by, senderOf);
+    if (isDoubleClick(command)) return await refuse(name, doubleClick, given.by, place);
     if (name === 'retry') retries++;
+    if (listener.take) return listener.take(command, place);
     listener.command(command);
-    await identify(given.by, senderOf, (by) => listener.identified(command, by));
+    await identify(given.by, place, (by) => listener.identified(command, by));
   }
 
-  async function identify(by: string | undefined, senderOf: () => Promise<string>, act: (by: string) => void) {
+  async function identify(by: string | undefined, place: () => Promise<SignalPlace>, act: (by: string) => void) {
     if (by !== undefined) return act(by);
     unidentified++;
-    act(await senderOf());
+    act(await sender(await place()));
     unidentified--;
   }
 }
@@ -228,16 +263,17 @@ export const operatorHandOver = object<OperatorHandOver>({
   seen: listOf(text),
 });
 
-/** `fromEnd`: how many signals of this name this task has received after the one in question. */
-async function sender(name: string, fromEnd: () => number): Promise<string> {
-  const { workflowId, runId, historyLength } = workflowInfo();
-  await Promise.resolve(); // by now all signals of this task have been received
+async function sender({ signal, runId, upTo, fromEnd }: SignalPlace): Promise<string> {
+  const { workflowId } = workflowInfo();
   try {
     return await temporal.identifySignal.executeWithOptions(
-      { summary: `find the sender of ${shortened(name, mostNameBytes)}` },
-      [{ workflowId, runId, signal: name, upTo: historyLength, fromEnd: fromEnd() }],
+      { summary: `find the sender of ${shortened(signal, mostNameBytes)}` },
+      [{ workflowId, runId, signal, upTo, fromEnd }],
     );
   } catch {
-    return 'an operator'; // an operation must not wait for a name in a message
+    return unknownSender; // an operation must not wait for a name in a message
   }
 }
+
+/** How a sender is called whose name cannot be found out. */
+const unknownSender = 'an operator';

@@ -14,7 +14,9 @@ import type { NextRunActivities } from '../../activities/temporal/next-run.ts';
 import type { SignalActivities } from '../../activities/temporal/signals.ts';
 import type { ObjectEnd } from '../../api/core/conditions.ts';
 import type { NodeRef } from '../../api/core/refs.ts';
+import type { CommandAnswer } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
+import type { Order, RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
 import type { Wait } from '../../plan/decision.ts';
 import type { BatchPod, PodBatch, PodOutcome } from '../../plan/fleet/batch.ts';
@@ -103,6 +105,21 @@ const stopResult: Shape<StopResult> = byKind<StopResult>({
   noRuntime: { message: text },
   failed: { message: text, preStop },
 });
+
+const orderFields = { by: text, at: text } as const;
+
+/** The orders of operators, as an activity tells them. */
+const orders: Shape<RollOutOrders> = object<RollOutOrders>({
+  version: number,
+  revision: text,
+  paused: optional(object<Order>(orderFields)),
+  aborted: optional(object<Order>(orderFields)),
+  undo: optional(object<NonNullable<RollOutOrders['undo']>>({ ...orderFields, to: text })),
+  skip: optional(listOf(text)),
+  applied: optional(listOf(text)),
+});
+
+const told = { orders: optional(orders) } as const;
 
 const staleInstance: Shape<StaleInstance> = object<StaleInstance>({ name: text, runtime: text, containerId: text });
 
@@ -236,13 +253,22 @@ export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<
 
   announceRollOutCommand: unread,
   'fleet.v1.chooseBatch': byKind<ResultOf<'fleet.v1.chooseBatch'>>({
-    batch: { batch: podBatch, of: number, updated: number },
-    allDone: { summary: text, arrived: number },
-    superseded: {},
-    blocked: { waitingFor, parked: optional(flag) },
+    batch: { batch: podBatch, of: number, updated: number, ...told },
+    allDone: { summary: text, arrived: number, ...told },
+    superseded: told,
+    blocked: { waitingFor, parked: optional(flag), ...told },
   }),
   'fleet.v1.carryOutBatch': object<ResultOf<'fleet.v1.carryOutBatch'>>({ summary: text, pods: listOf(podOutcome) }),
-  'fleet.v1.recordOrders': unread,
+  'fleet.v1.applyCommand': object<ResultOf<'fleet.v1.applyCommand'>>({
+    by: text,
+    answer: object<CommandAnswer>({
+      refused: optional(text),
+      target: optional(text),
+      note: optional(text),
+      isWarning: optional(flag),
+    }),
+    orders: optional(orders),
+  }),
   'fleet.v1.tellNodes': byKind<ResultOf<'fleet.v1.tellNodes'>>({
     wave: { nodes: listOf(text), of: number, ended: number, rest: number },
     idle: { of: number, ended: number },

@@ -39,7 +39,7 @@ export function sidecarSetController(context: ControllerContext): Controller {
     if (isLeading() && concernsSelection(before, after)) selections.add(sidecarSelectionName);
     const reason = reasonToLook(before, after);
     if (reason) fleet.add(uid, reason);
-    if (isLeading()) rollOuts.add(uid);
+    if (isLeading() && after) rollOuts.changed(after);
     if (after === undefined) void rollOuts.forget(uid);
     fleet.swaps?.setChanged(uid);
   });
@@ -90,7 +90,11 @@ export function sidecarSetController(context: ControllerContext): Controller {
       isFirst = false;
     },
     workflowTypes: [rollOutType, swapSidecarType],
-    fleet: { kind: fleet.kind, queue: () => fleet.queue, pods: (uid) => fleet.podsOf(uid) },
+    fleet: {
+      kind: fleet.kind,
+      queue: () => fleet.queue,
+      commands: () => (context.isLeading() ? rollOuts.commands : undefined),
+    },
     swaps: () => fleet.swaps,
     operations: () => ({ kind: sidecarSets.kind, states: [...sets.all()].map((set) => rollOuts.stateOf(set)) }),
     stop: () => fleet.stop(),

@@ -3,7 +3,6 @@
  * pods. A SidecarSet keeps no pods of its own; it is a sibling of workloads on the same queue.
  */
 
-import type { PodOfFleet } from '../../../activities/fleet/orders.ts';
 import type { JsonObject } from '../../../api/base/json.ts';
 import { failureTypeOf } from '../../../api/core/failure.ts';
 import type { KubeObject } from '../../../api/core/meta.ts';
@@ -13,6 +12,7 @@ import { kubeResource } from '../../../api/core/well-known.ts';
 import { rollOutId } from '../../../api/fleet/operation.ts';
 import { prefetchShare } from '../../../api/fleet/pre-download.ts';
 import type { ControllerRevision } from '../../../api/fleet/revision.ts';
+import type { RollOutOrders } from '../../../api/fleet/roll-out-orders.ts';
 import { type ImagePullJob, imagePullJobs } from '../../../api/image-pull-job/types.ts';
 import { type NodeImage, nodeImages } from '../../../api/node-image/types.ts';
 import { conflictingSets } from '../../../api/sidecar-set/conflicts.ts';
@@ -26,6 +26,7 @@ import { mayBeMade, unlessGone } from '../../../kube/moved-on.ts';
 import { type Wait, waitFor } from '../../../plan/decision.ts';
 import type { Permit } from '../../../plan/fleet/permit.ts';
 import type { AsSeen } from '../../../plan/fleet/pods.ts';
+import type { PodOfFleet } from '../../../plan/fleet/roll-out-orders.ts';
 import type {
   SidecarSetFailures,
   SidecarSetInput,
@@ -41,7 +42,7 @@ import { type SwapStanding, swapStanding } from '../../../plan/sidecar-swap/stan
 import type { ControllerContext } from '../../controller.ts';
 import { messageOf } from '../../fleet/failed-steps.ts';
 import { imagesOn } from '../../fleet/images-on-nodes.ts';
-import type { FleetKind, Seen, Together } from '../../fleet/kind.ts';
+import type { FleetKind, Seen, StepPod, Together } from '../../fleet/kind.ts';
 import { ownedBy, ownedIndex } from '../../fleet/owned.ts';
 import { FleetQueue, type PassReason } from '../../fleet/queue.ts';
 import { RollOuts } from '../../fleet/roll-outs.ts';
@@ -112,6 +113,8 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
       resource: sidecarSets,
       owners: this.sets,
       queue: 'sidecar-set-roll-outs',
+      podsOf: (uid) => this.#podsOf(uid),
+      fleet: () => this.#queue,
     });
     this.#writer = new SidecarSetWriter({
       ...{ kube, now, sets: this.sets, pods: this.pods, revisions: this.#revisions, pullJobs: this.pullJobs },
@@ -169,7 +172,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
   }
 
   /** The pods of this SidecarSet. Those that are skipped use up nothing. */
-  podsOf(uid: string): readonly PodOfFleet[] {
+  #podsOf(uid: string): readonly PodOfFleet[] {
     const owner = this.sets.byUid(uid);
     if (owner === undefined) return [];
     const pods = this.pods.byIndex(podsBySidecarSet, owner.metadata.name).filter((pod) => this.manages(owner, pod));
@@ -212,6 +215,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
       ...(inFront && inFront.size > 0 && { inFront }),
       ...(conflicts.length > 0 && { conflicts }),
       ...(engine && { engine }),
+      ...this.rollOuts.held(uid),
       ...(failures && { failures }),
       ...(impossible.size > 0 && { impossible }),
     };
@@ -281,9 +285,17 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     return type === 'Held' ? asideMs.held : asideMs.refused;
   }
 
-  podOf(step: SidecarSetStep): string | undefined {
+  podOf(step: SidecarSetStep): StepPod | undefined {
     const isUpdate = step.kind === 'updateSidecars' || (step.kind === 'swapSidecars' && step.step === 'begin');
-    return isUpdate ? step.pod.uid : undefined;
+    return isUpdate ? step.pod : undefined;
+  }
+
+  ordersOf(uid: string): RollOutOrders | undefined {
+    return this.rollOuts.ordersOf(uid);
+  }
+
+  isForbidden(uid: string, pod: StepPod): boolean {
+    return this.rollOuts.isForbidden(uid, pod);
   }
 
   async act(
@@ -394,7 +406,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     const known = (this.#queue?.failedSteps(uid) ?? []).flatMap(({ step, error, isAside, retryAtMs }) => {
       const pod = this.podOf(step);
       const isResting = retryAtMs > performance.now();
-      return pod === undefined ? [] : [{ pod, error, isResting, isAside: isAside && isResting }];
+      return pod === undefined ? [] : [{ pod: pod.uid, error, isResting, isAside: isAside && isResting }];
     });
     const isImpossible = ({ error, isAside }: (typeof known)[number]) => isAside && error instanceof ImpossibleUpdate;
     const impossible = new Map(known.filter(isImpossible).map(({ pod, error }) => [pod, messageOf(error)]));
