@@ -36,7 +36,10 @@ export const givenCommand = object<PlacedCommand>({
 /** Where news of a roll-out go. */
 export type News = Pick<Inbox<RollOutNews>, 'put'>;
 
-/** The commands of one run on their way to the leading watcher: one after the other, in the order in which they were given. */
+/**
+ * The commands of one run on their way to the leading watcher: in the order in which they were given, but that holds, and what takes
+ * holds back, wait for no other.
+ */
 export interface CommandLane {
   readonly add: (
     command: GivenCommand,

@@ -1,6 +1,7 @@
 /** What becomes of the orders of operators: by the next command, by another revision, and once they are through. */
 
 import { jsonBytes } from '../../api/base/json-bytes.ts';
+import { type PodRef, qualifiedName } from '../../api/core/refs.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import type { CommandAnswer, CommandName } from '../../api/engine/operations.ts';
 import {
@@ -45,7 +46,12 @@ export interface OrderScene {
   readonly previousDoubt?: string;
   /** Why there is none although an earlier revision is kept. Absent: none is kept. */
   readonly noUndo?: string;
+  /** The wall clock. Absent: no order is from the future. */
+  readonly nowMs?: number;
 }
+
+/** The clocks of those who give and apply commands differ by less. */
+const clockSkewMs = 60_000;
 
 /** What a person sees who gives a command. */
 export interface SceneOfSender {
@@ -118,8 +124,11 @@ export function ordersAfter(command: OrderCommand, scene: OrderScene): OrdersAft
     answer,
   });
   const refused = (why: string): OrdersAfter => ({ answer: { refused: why } });
-  // a command that arrives late, as one that was refused before, takes nothing back that was ordered after it was given
-  const isLater = (order: Order | undefined) => order !== undefined && order.at > command.at;
+  // A command that arrives late, as one that was refused before, takes nothing back that was ordered after it was given. A time in
+  // the future comes from a wrong clock or an edit of the status, and must not keep an order in effect until then.
+  const latestMs = (scene.nowMs ?? Number.POSITIVE_INFINITY) + clockSkewMs;
+  const isLater = (order: Order | undefined) =>
+    order !== undefined && Date.parse(order.at) > Date.parse(command.at) && Date.parse(order.at) <= latestMs;
   const later = { ...(paused && isLater(paused) && { paused }), ...(aborted && isLater(aborted) && { aborted }) };
   const latest = (before: Order | undefined) => (before?.by && isLater(before) ? before : order);
   // an earlier attempt has applied it, and its answer was lost
@@ -231,6 +240,11 @@ function podsNamed(
   if (namespace && of !== namespace)
     return `its pods are in namespace ${namespace}, not in ${shortened(of, mostNameBytes)}`;
   return [name.slice(slash + 1)];
+}
+
+/** The name of a pod as orders for an object of this namespace have it. An object without a namespace has pods in many. */
+export function nameInOrders(pod: Pick<PodRef, 'namespace' | 'name'>, namespaceOfObject = ''): string {
+  return namespaceOfObject === '' ? qualifiedName(pod) : pod.name;
 }
 
 function podName(target: string): string {

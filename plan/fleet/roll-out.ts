@@ -7,15 +7,15 @@
  */
 
 import { sameJson } from '../../api/base/json.ts';
-import { qualifiedName } from '../../api/core/refs.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { RollOutChanged, RollOutFacts } from '../../api/fleet/operation.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { shortened, summaryBytes } from '../text-size.ts';
-import { type BatchVerdict, batchText, type ChosenPod, type PodBatch, podsOf } from './batch.ts';
+import { type BatchVerdict, batchText, type PodBatch, podsOf } from './batch.ts';
 import type { ChoiceVerdict, Leave, ToldVerdict } from './permit.ts';
 import {
   isHeld,
+  nameInOrders,
   type OrderCommand,
   ordersFor,
   type SceneOfSender,
@@ -153,8 +153,12 @@ export function meantBy(progress: RollOutProgress, command: Parameters<typeof un
 
 function sceneOf(progress: RollOutProgress): SceneOfSender {
   const { waitingFor, blockedBefore, inFlight, commands, namespace } = progress;
-  const nameOf = (pod: ChosenPod) => (namespace === '' ? qualifiedName(pod) : pod.name);
-  const batches = new Map(inFlight.map(({ number, batch }) => [number, podsOf(batch).map(nameOf)]));
+  const batches = new Map(
+    inFlight.map(({ number, batch }) => [
+      number,
+      podsOf(batch).map((pod) => nameInOrders(pod, namespace ?? pod.namespace)),
+    ]),
+  );
   const blockedBy = waitingFor?.blockedBy ?? blockedBefore ?? [];
   const scene = { orders: ordersIn(progress), isHolding: commands.some(isHold), blockedBy, batches };
   return { ...scene, ...(namespace !== undefined && { namespace }) };

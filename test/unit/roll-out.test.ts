@@ -400,6 +400,18 @@ describe('a command', () => {
     expect(ordersAfter(late, { ...scene, orders: undone }).answer).toHaveProperty('refused');
   });
 
+  it('P-8: takes back an order of a clock that is ahead, or whose time says nothing', () => {
+    const scene = { revision: 'web-2', nowMs: Date.parse(by.at) };
+    const resume: OrderCommand = { key: 'b', name: 'resume', ...by, takesBack: 'hold' };
+    const resumedAt = (at: string) =>
+      ordersAfter(resume, { ...scene, orders: { ...{ version: 1, revision: 'web-2' }, paused: { ...by, at } } });
+    for (const at of ['2199-01-01T00:00:00.000Z', 'some day', ''])
+      expect(resumedAt(at).orders).not.toHaveProperty('paused');
+    // while clocks differ by little it counts as given later
+    const soon = new Date(scene.nowMs + 5_000).toISOString();
+    expect(resumedAt(soon).answer).toEqual({ refused: expect.stringContaining(`since, at ${soon}`) });
+  });
+
   it('abort holds for one revision, pause for the next one, too', () => {
     const newer = (progress: RollOutProgress): RollOutNews => {
       const { orders } = progress.facts;

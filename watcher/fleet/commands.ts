@@ -32,6 +32,7 @@ import {
 } from '../../plan/fleet/roll-out-orders.ts';
 import { listed } from '../../plan/text-size.ts';
 import type { ControllerContext } from '../controller.ts';
+import { messageOf } from './failed-steps.ts';
 
 /** Written is written: a cache that is further behind only makes the next look come to nothing once. */
 const seenWithinMs = 5_000;
@@ -192,7 +193,11 @@ export class RollOutCommands<Owner extends KubeObject & OrderedObject> implement
     const pods = given.name === 'skip' ? podsOf(uid) : [];
     const command = given.name === 'skip' ? skipOfPods(given, pods) : given;
     if ('refused' in command) return { by, answer: command, ...told(own) };
-    const { orders, answer } = ordersAfter(command, { ...facts, orders: withHolds(own, earlier, facts.revision) });
+    const { orders, answer } = ordersAfter(command, {
+      ...facts,
+      orders: withHolds(own, earlier, facts.revision),
+      nowMs: this.#context.now(),
+    });
     const { resourceVersion } = live.metadata;
     if (orders === undefined) {
       this.#note(uid, given.key, { writtenAt: resourceVersion });
@@ -311,8 +316,4 @@ function gone({ kind }: Resource, name: string): KubeError {
 function unknownField({ kind }: Resource): KubeError {
   const why = `the CustomResourceDefinition of ${kind} has no status.rollOut; apply the manifests of this release`;
   return new KubeError({ status: 403, reason: 'Forbidden', message: why });
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

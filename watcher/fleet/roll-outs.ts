@@ -22,7 +22,14 @@ import { noAnswer } from '../../kube/failures.ts';
 import type { PassResult } from '../../kube/keyed-queue.ts';
 import type { ChosenPod } from '../../plan/fleet/batch.ts';
 import type { HeldOrders, RollOutWanted, WorkloadPlan } from '../../plan/fleet/input.ts';
-import { isHeld, type OrderCommand, ordersFor, type PodOfFleet, understood } from '../../plan/fleet/roll-out-orders.ts';
+import {
+  isHeld,
+  nameInOrders,
+  type OrderCommand,
+  ordersFor,
+  type PodOfFleet,
+  understood,
+} from '../../plan/fleet/roll-out-orders.ts';
 import type { OperationState } from '../../process/metrics.ts';
 import type { ControllerContext } from '../controller.ts';
 import { operationState } from '../operation-state.ts';
@@ -116,7 +123,7 @@ export class RollOuts<Owner extends RolledOutObject> {
     const orders = owner && this.#ordersNow(owner);
     if (orders === undefined) return false;
     const now = ordersFor(orders, this.wanted(uid)?.facts.revision ?? orders.revision);
-    const name = owner?.metadata.namespace === undefined ? qualifiedName(pod) : pod.name;
+    const name = nameInOrders(pod, owner?.metadata.namespace);
     return isHeld(now) || now?.skip?.includes(name) === true;
   }
 
@@ -232,18 +239,18 @@ export class RollOuts<Owner extends RolledOutObject> {
   }
 
   /** Applies the command of an annotation, and says what has become of it. */
-  async #obey({ metadata, status }: Owner, { id, name, target, by }: AnnotatedCommand): Promise<boolean> {
+  async #obey(owner: Owner, { id, name, target, by }: AnnotatedCommand): Promise<boolean> {
+    const { metadata, status } = owner;
     const { resource, fleet } = this.#options;
     const { kube, commandEvents, now } = this.#context;
     const { namespace, uid } = metadata;
-    const nameOf = (pod: ChosenPod) => (namespace === undefined ? qualifiedName(pod) : pod.name);
-    const owner = this.#options.owners.byUid(uid);
+    const namesOf = (pods: readonly ChosenPod[]) => pods.map((pod) => nameInOrders(pod, namespace));
     const meant = understood(
       { name, target },
       {
-        orders: owner && this.#ordersNow(owner),
+        orders: this.#ordersNow(owner),
         blockedBy: status?.waitingFor?.blockedBy ?? [],
-        batches: new Map([...(fleet()?.batchesOf(uid) ?? [])].map(([number, pods]) => [number, pods.map(nameOf)])),
+        batches: new Map([...(fleet()?.batchesOf(uid) ?? [])].map(([number, pods]) => [number, namesOf(pods)])),
         namespace: namespace ?? '',
       },
     );
