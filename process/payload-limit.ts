@@ -7,7 +7,7 @@ import {
   type SerializationContext,
 } from '@temporalio/common';
 import { unreadablePayload } from '../api/engine/unreadable-payload.ts';
-import { batchPayloadBytes, payloadBytes } from '../plan/text-size.ts';
+import { answerPayloadBytes, batchPayloadBytes, payloadBytes } from '../plan/text-size.ts';
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -105,11 +105,14 @@ function markOf({ metadata }: Payload): Payload {
 
 /** Beyond how many bytes a payload is counted and logged. */
 function limitFor(context: SerializationContext | undefined): number {
-  return namesMany.includes(operationOf(context)) ? batchPayloadBytes : payloadLimitBytes;
+  return limitsOf[operationOf(context)] ?? payloadLimitBytes;
 }
 
-/** Operations whose payloads name pods or nodes. */
-const namesMany: readonly string[] = ['roll-out', 'pull-on-nodes'];
+/** Of operations whose payloads name pods or nodes. */
+const limitsOf: Readonly<Record<string, number>> = {
+  'roll-out': answerPayloadBytes,
+  'pull-on-nodes': batchPayloadBytes,
+};
 
 /** The prefix of a workflow ID before the UID: `pull-images`. */
 function operationOf(context: SerializationContext | undefined): string {

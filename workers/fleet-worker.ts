@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import { currentAttempt } from '../activities/fleet/attempt.ts';
 import { awaitHandOver } from '../activities/fleet/await-hand-over.ts';
-import { carryOutBatchActivity, chooseBatchActivity } from '../activities/fleet/batches.ts';
+import { carryOutBatchActivity, nextActivity } from '../activities/fleet/batches.ts';
 import { applyCommandActivity } from '../activities/fleet/commands.ts';
 import type { EarlierFleetActivities, FleetActivities } from '../activities/fleet/contract.ts';
 import { recordOrdersActivity } from '../activities/fleet/earlier-orders.ts';
@@ -14,6 +14,7 @@ import { queues } from '../api/engine/operations.ts';
 import type { TemporalPlace } from '../api/engine/temporal-place.ts';
 import { fleetResource } from '../api/fleet/fleet-kinds.ts';
 import { backOff } from '../kube/back-off.ts';
+import { mostInBatch } from '../plan/fleet/batch.ts';
 import { observeActivities } from '../process/activity-interceptor.ts';
 import type { Logger } from '../process/log.ts';
 import type { Metrics } from '../process/metrics.ts';
@@ -104,9 +105,12 @@ export function fleetActivities(
   const swaps = { ...fleets, queueOf: swapHolder };
   const recordOrders = recordOrdersActivity({ kube, resourceOf });
   return {
-    'fleet.v1.chooseBatch': chooseBatchActivity(fleets),
+    'fleet.v1.next': nextActivity(fleets),
     'fleet.v1.carryOutBatch': carryOutBatchActivity(fleets),
-    'fleet.v1.applyCommand': applyCommandActivity({ client, resourceOf, holderOf: commandHolder }),
+    'fleet.v1.applyCommand': applyCommandActivity({
+      ...{ client, resourceOf, holderOf: commandHolder },
+      nextOf: (kind, uid) => permitHolder(kind)?.next(uid, { most: mostInBatch }),
+    }),
     'fleet.v1.tellNodes': tellNodesActivity(nodes),
     'fleet.v1.awaitNodes': awaitNodesActivity(nodes),
     'fleet.v1.lookAtSwap': lookAtSwapActivity(swaps),

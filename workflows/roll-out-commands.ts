@@ -146,15 +146,15 @@ export function commandLane(
         const one = revocable(() => applyOnce(command));
         attempt = one;
         try {
-          const { by, answer: told, orders } = await one.result;
+          const { by, answer: told, next } = await one.result;
           if (!isOpen) return;
           end();
-          inbox.put({ kind: 'applied', key, orders });
+          inbox.put({ kind: 'applied', key, next, atMs: Date.now() });
           return answer({ ...command, by }, told);
         } catch (error) {
           if (!isOpen) return;
           const why = reasonOf(error);
-          if (why.kind === 'superseded') return inbox.put({ kind: 'changed', change: { withdrawn: true } });
+          if (why.kind === 'superseded') return inbox.put({ kind: 'withdrawn' });
           const refusal = asRefusal(why);
           inbox.put({ kind: 'notApplied', waitingFor: refusedWait(refusal) });
           const isNews = () => retries() !== retriesBefore || waitingKeys.length > waitingBefore || !isOpen;

@@ -1,29 +1,31 @@
-import { CancellationScope, isCancellation, sleep, workflowInfo } from '@temporalio/workflow';
+import { isCancellation, sleep, workflowInfo } from '@temporalio/workflow';
 import type { SignalPlace } from '../activities/temporal/signals.ts';
 import { type CommandName, rollOutCommandNames } from '../api/engine/operations.ts';
-import { parseRollOutChanged, type RollOutOperation, rollOutId } from '../api/fleet/operation.ts';
+import { type RollOutOperation, rollOutId } from '../api/fleet/operation.ts';
+import type { Answer } from '../plan/fleet/permit.ts';
 import {
+  asked,
+  asks,
   begun,
-  choiceText,
   detailsOf,
   doneReason,
+  handingOver,
   heard,
   type InFlight,
   inFlightText,
   isEnding,
   isHold,
+  justPermitted,
   meantBy,
   phaseOf,
   type RollOutNews,
   type RollOutProgress,
   shownWait,
-  type WantedChoice,
-  wantedChoice,
 } from '../plan/fleet/roll-out.ts';
 import { refusedPauseMs } from '../plan/refused-pause.ts';
-import { fitting, shortened, summaryBytes } from '../plan/text-size.ts';
+import { fitting } from '../plan/text-size.ts';
 import { commandLane, givenCommand, type News, type PlacedCommand } from './roll-out-commands.ts';
-import { fleet, kube, permitLife } from './shared/activities.ts';
+import { fleet, fleetLooks, kube } from './shared/activities.ts';
 import { type Displayed, newDisplay } from './shared/display.ts';
 import { newGrace } from './shared/grace.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
@@ -31,10 +33,10 @@ import { newInbox } from './shared/inbox.ts';
 import { type Announcement, beginOperation } from './shared/operation.ts';
 import { type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { deleted, endAs, type OperationResult, type Outcome, showEnd } from './shared/outcome.ts';
-import { asRefusal, reasonOf, refusedWait, type StepFailure } from './shared/refusals.ts';
+import { asRefusal, reasonOf, refusedWait } from './shared/refusals.ts';
 import { podBatch } from './shared/results.ts';
 import { type Revocable, revocable } from './shared/revocable.ts';
-import { type Fields, listOf, number, object, text } from './shared/shape.ts';
+import { type Fields, listOf, number, object, optional, text } from './shared/shape.ts';
 
 /** What a run leaves to the next one; what it knows of the object and its orders comes with the operation. */
 export interface RollOutHandOver extends Pick<RollOutProgress, 'next' | 'inFlight' | 'log'> {
@@ -49,7 +51,9 @@ const rollOutHandOver: Fields<RollOutHandOver> = {
   operator: operatorHandOver,
   commands: listOf(givenCommand),
   next: number,
-  inFlight: listOf(object<InFlight>({ number, revision: text, batch: podBatch, startedAtMs: number })),
+  inFlight: listOf(
+    object<InFlight>({ number, batch: podBatch, startedAtMs: number, namedAgainAtMs: optional(number) }),
+  ),
   log: listOf(text),
   refusals: number,
 };
@@ -80,7 +84,7 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
       before: before.operator,
     },
     {
-      changed: (payload) => inbox.put({ kind: 'changed', change: parseRollOutChanged(payload) }),
+      changed: () => inbox.put({ kind: 'changed' }),
       take: (command, place) => inbox.put({ kind: 'received', command, at: now(), place }),
       cancelled: (command) => {
         isCancelled = true; // it stops like after the command of the same sense, and ends besides
@@ -92,20 +96,25 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
   const { operator } = run;
 
   return await run.carryOut(async () => {
-    const choose = chooser(operation, inbox, before.refusals);
+    const question = asker(operation, inbox, before.refusals);
     const batches = carrier(operation, inbox);
     const display = newDisplay();
     const grace = newGrace('wait for the batches in flight', () => inbox.put({ kind: 'graceOver' }));
     for (;;) {
       // nothing is begun on events that have not been read: one may be a command
       if (inbox.isEmpty()) {
-        const isLast = isEnding(progress) || (isCancelled && progress.commands.length === 0);
+        const isAnswered = !question.isOpen() || progress.end === 'withdrawn';
+        const isLast = (isEnding(progress) && isAnswered) || (isCancelled && progress.commands.length === 0);
         const isHandOver = !isLast && operator.isHandOverDue();
+        if (isHandOver) progress = handingOver(progress);
         lane.apply(progress.commands, batches.withdraw);
         if (progress.end === 'withdrawn') lane.close(`the ${operation.kind} is gone`);
-        // a pod that is promised to a batch is not chosen again, so the batches come first
+        // what is in a batch is not named again, so the batches come first
         batches.carryOut(progress);
-        choose.to(isHandOver ? undefined : wantedChoice(progress), progress);
+        if (asks(progress) && !question.isOpen() && !isLast && !isHandOver) {
+          question.ask(progress);
+          progress = asked(progress);
+        }
         if (progress.end === undefined) display(displayed(progress));
         const isDone = progress.inFlight.length === 0 || progress.end === 'withdrawn';
         const mayEnd = grace.isOver(isLast || isHandOver, isDone);
@@ -122,7 +131,7 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
             return await goOn(operation, progress, {
               operator: operator.handOver(),
               commands,
-              refusals: choose.refusals(),
+              refusals: question.refusals(),
             });
           }
         }
@@ -176,10 +185,6 @@ function endOf(progress: RollOutProgress, kind: string): Outcome {
       return deleted(kind);
     case 'done':
       return { kind: 'Completed', reason: doneReason(progress), message: done };
-    case 'superseded': {
-      const message = `Another run rolls the ${kind} out, if anything is left to do; ${done}`;
-      return { kind: 'Completed', reason: 'Superseded', message };
-    }
     default:
       return { kind: 'Canceled', reason: 'Aborted', message: done };
   }
@@ -193,16 +198,16 @@ function carrier({ kind, target }: RollOutOperation, inbox: News) {
   return {
     carryOut(progress: RollOutProgress): void {
       for (const inFlight of progress.inFlight) {
-        const { number, revision, batch } = inFlight;
+        const { number, batch } = inFlight;
         if (begun.has(number)) continue;
         begun.add(number);
         const options = { summary: inFlightText(progress, inFlight) };
-        const input = { kind, target, number, revision, batch };
+        const input = { kind, target, number, batch };
         const permit = revocable(() => fleet['fleet.v1.carryOutBatch'].executeWithOptions(options, [input]));
         permits.add(permit);
         void permit.result
           .then(
-            (verdict) => inbox.put({ kind: 'carriedOut', number, verdict, atMs: Date.now() }),
+            (result) => inbox.put({ kind: 'carriedOut', number, result, atMs: Date.now() }),
             (error: unknown) => inbox.put({ kind: 'lost', number, why: whyLost(error) }),
           )
           .finally(() => permits.delete(permit));
@@ -219,55 +224,40 @@ function whyLost(error: unknown): string {
   return isCancellation(error) ? 'taken back, as an operator holds the roll-out' : asRefusal(reasonOf(error)).message;
 }
 
-/** Sees that this is asked, and nothing else. What comes of it is an event. */
-function chooser({ kind, target }: RollOutOperation, inbox: News, refusalsBefore = 0) {
-  let current: { readonly key: string; readonly scope: CancellationScope } | undefined;
+/** Asks which pods may go next, once at a time. What comes of it is an event. */
+function asker({ kind, target }: RollOutOperation, inbox: News, refusalsBefore = 0) {
+  let isOpen = false;
   let refusals = refusalsBefore;
 
-  /** No answer has come, and none will: it is asked again after a pause. */
-  function park(why: StepFailure): void {
-    const refusal = asRefusal(why);
-    inbox.put({ kind: 'parked', waitingFor: refusedWait(refusal) });
+  return {
+    isOpen: () => isOpen,
+    refusals: () => refusals,
+    ask(progress: RollOutProgress): void {
+      isOpen = true;
+      const input = { kind, target, justPermitted: justPermitted(progress, Date.now()) };
+      const { result } = revocable(() => fleetLooks['fleet.v1.next'].executeWithOptions(questionOptions, [input]));
+      void result.then(answered, refused);
+    },
+  };
+
+  function answered(answer: Answer): void {
+    isOpen = false;
+    refusals = 0;
+    inbox.put({ kind: 'answer', answer, atMs: Date.now() });
+  }
+
+  function refused(error: unknown): void {
+    isOpen = false;
+    const refusal = asRefusal(reasonOf(error));
+    inbox.put({ kind: 'notAnswered', waitingFor: refusedWait(refusal) });
     void sleep(refusedPauseMs(refusal.reason, refusals++), { summary: 'retry after a refusal' }).then(() =>
-      inbox.put({ kind: 'changed', change: undefined }),
+      inbox.put({ kind: 'changed' }),
     );
   }
-
-  return { to, refusals: () => refusals };
-
-  function to(wanted: WantedChoice | undefined, progress: RollOutProgress): void {
-    const key = wanted ? JSON.stringify([wanted, progress.round]) : '';
-    if (key === (current?.key ?? '')) return;
-    current?.scope.cancel();
-    current = undefined;
-    if (progress.awaitsFacts && !progress.end)
-      void sleep(factsMs, { summary: 'read the object' }).then(() => inbox.put({ kind: 'noFacts' }));
-    if (!wanted) return;
-
-    const scope = new CancellationScope();
-    current = { key, scope };
-    const { leave, told, parked } = wanted;
-    const of = { leave, generation: progress.facts.generation, round: progress.round };
-    const after = progress.inFlight.map(({ number }) => number);
-    const options = {
-      summary: shortened(choiceText(progress, leave), summaryBytes),
-      heartbeatTimeout: told === undefined ? permitLife.working : permitLife.waiting,
-    };
-    const choice = { ...leave, after, ...(told !== undefined && { told }), ...(parked && { parked }) };
-    void scope
-      .run(() => fleet['fleet.v1.chooseBatch'].executeWithOptions(options, [{ kind, target, choice }]))
-      .then(
-        (verdict) => {
-          refusals = 0;
-          if (current?.scope === scope) inbox.put({ kind: 'verdict', verdict, of, atMs: Date.now() });
-        },
-        (error: unknown) => {
-          if (isCancellation(error)) return;
-          if (current?.scope === scope) park(reasonOf(error));
-        },
-      );
-  }
 }
+
+/** An answer takes milliseconds; a watcher that hangs is not waited for. */
+const questionOptions = { summary: 'which pods go next', startToCloseTimeout: '5s' } as const;
 
 /** What the roll-out does now, and all there is to say about it. */
 function displayed(progress: RollOutProgress): Displayed {
@@ -283,7 +273,7 @@ async function announceCommand(
   await kube.announceRollOutCommand.executeWithOptions(options, [about]);
 }
 
-/** The next run begins with what this one knows, and waits for the batches in flight before it asks which pods go next. */
+/** The next run begins with what this one knows, and asks which pods go next. */
 async function goOn(
   operation: RollOutOperation,
   { facts, next, inFlight, log }: RollOutProgress,
@@ -305,6 +295,3 @@ function carried(commands: readonly PlacedCommand[]): readonly PlacedCommand[] {
 
 /** The same is taken along of commands. Of batches that do not fit the pods are chosen again, unless they have been updated by then. */
 const mostCarriedBytes = 32 * 1024;
-
-/** How long it waits for the signal that says what the object asks for, before it asks again. */
-const factsMs = 2_000;

@@ -1,9 +1,9 @@
-import type { ObjectRef } from '../../api/core/refs.ts';
-import type { BatchVerdict } from '../../plan/fleet/batch.ts';
-import type { ToldVerdict } from '../../plan/fleet/permit.ts';
+import { ApplicationFailure } from '@temporalio/common';
+import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
+import type { Answer, BatchResult, JustPermitted } from '../../plan/fleet/permit.ts';
+import { shortened } from '../../plan/text-size.ts';
 import type { BatchRequest } from '../../watcher/fleet/held-batch.ts';
-import type { ChoiceRequest } from '../../watcher/fleet/permits.ts';
-import { type FleetDependencies, whileItCounts } from './permit-holder.ts';
+import { type FleetDependencies, longestWhyBytes, whileItCounts } from './permit-holder.ts';
 
 /** The object that is rolled out. */
 interface RolledOut {
@@ -12,21 +12,25 @@ interface RolledOut {
   readonly target: ObjectRef;
 }
 
-export interface ChooseBatchInput extends RolledOut {
-  readonly choice: ChoiceRequest;
+export interface NextInput extends RolledOut {
+  /** Absent: none. */
+  readonly justPermitted?: readonly JustPermitted[];
 }
 
 export interface CarryOutBatchInput extends RolledOut, BatchRequest {}
 
-/** Asks the planner which pods go next, and waits, heartbeating, while none may go. It changes nothing. */
-export function chooseBatchActivity(
-  dependencies: FleetDependencies,
-): (input: ChooseBatchInput) => Promise<ToldVerdict> {
-  return async ({ kind, target, choice }) => {
-    const of = { kind, target, doing: 'choose the next pods of' };
-    return await whileItCounts(dependencies, of, (holder, life) => holder.choose(target.uid, choice, life), {
-      progress: (holder) => holder.progressOf(target.uid),
-    });
+/** Answers which pods may go next, or why none may, from what the leading watcher knows at this moment. It changes nothing. */
+export function nextActivity({ queueOf }: Pick<FleetDependencies, 'queueOf'>): (input: NextInput) => Promise<Answer> {
+  return async ({ kind, target, justPermitted = [] }) => {
+    try {
+      const holder = queueOf(kind);
+      if (!holder) throw new Error('this watcher is not the leader');
+      return holder.next(target.uid, { justPermitted });
+    } catch (error) {
+      const why = shortened(error instanceof Error ? error.message : String(error), longestWhyBytes);
+      const attempted = `Cannot find out which pods of ${kind} "${qualifiedName(target)}" go next`;
+      throw ApplicationFailure.retryable(`${attempted}: ${why}`, 'Unreachable');
+    }
   };
 }
 
@@ -36,13 +40,13 @@ export function chooseBatchActivity(
  */
 export function carryOutBatchActivity(
   dependencies: FleetDependencies,
-): (input: CarryOutBatchInput) => Promise<BatchVerdict> {
-  return async ({ kind, target, number, revision, batch }) => {
+): (input: CarryOutBatchInput) => Promise<BatchResult> {
+  return async ({ kind, target, number, batch }) => {
     const of = { kind, target, doing: `carry out batch ${number} of` };
     return await whileItCounts(
       dependencies,
       of,
-      (holder, life) => holder.carryOut(target.uid, { number, revision, batch }, life),
+      (holder, life) => holder.carryOut(target.uid, { number, batch }, life),
       { progress: (holder) => holder.progressOf(target.uid, number) },
     );
   };

@@ -3,8 +3,8 @@ import type { Resource } from '../../api/core/meta.ts';
 import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
 import type { CommandAnswer } from '../../api/engine/operations.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
-import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { toFailure } from '../../kube/failures.ts';
+import type { Answer } from '../../plan/fleet/permit.ts';
 import type { OrderCommand } from '../../plan/fleet/roll-out-orders.ts';
 import { findSignal, type HistoryReader, type SentSignal, type SignalPlace } from '../temporal/signals.ts';
 
@@ -25,8 +25,11 @@ export interface ApplyCommandInput {
 export interface AppliedCommand {
   readonly by: string;
   readonly answer: CommandAnswer;
-  /** The orders that stand in the object now. Absent: none. */
-  readonly orders?: RollOutOrders;
+}
+
+/** What has become of a command, and which pods may go next. Absent: that is not known. */
+export interface AnsweredCommand extends AppliedCommand {
+  readonly next?: Answer;
 }
 
 /** What applies commands to the objects of a kind. */
@@ -39,6 +42,8 @@ export interface CommandDependencies extends HistoryReader {
   readonly resourceOf: (kind: string) => Resource | undefined;
   /** Undefined: this watcher does not lead. */
   readonly holderOf: (kind: string) => CommandHolder | undefined;
+  /** Which pods of an object may go next. Throws when that is not known. */
+  readonly nextOf: (kind: string, uid: string) => Answer | undefined;
 }
 
 /** No command waits longer for the name of its sender (P-8). */
@@ -51,7 +56,8 @@ export function applyCommandActivity({
   client,
   resourceOf,
   holderOf,
-}: CommandDependencies): (input: ApplyCommandInput) => Promise<AppliedCommand> {
+  nextOf,
+}: CommandDependencies): (input: ApplyCommandInput) => Promise<AnsweredCommand> {
   return async ({ kind, target, command, by, place }) => {
     const attempted = `Cannot apply the command ${command.name} to ${kind} "${qualifiedName(target)}"`;
     if (!resourceOf(kind)) {
@@ -66,7 +72,9 @@ export function applyCommandActivity({
     try {
       const holder = holderOf(kind);
       if (!holder) throw ApplicationFailure.retryable(`${attempted}: this watcher is not the leader`, 'Unreachable');
-      return await holder.apply(target, command, senderOf);
+      const applied = await holder.apply(target, command, senderOf);
+      const next = nextOf(kind, target.uid);
+      return { ...applied, ...(next && { next }) };
     } catch (error) {
       if (error instanceof Error && error.name === 'NotLeading') {
         throw ApplicationFailure.retryable(`${attempted}: ${error.message}`, 'Unreachable');

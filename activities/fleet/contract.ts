@@ -1,5 +1,4 @@
-import type { BatchVerdict } from '../../plan/fleet/batch.ts';
-import type { ToldVerdict } from '../../plan/fleet/permit.ts';
+import type { Answer, BatchResult } from '../../plan/fleet/permit.ts';
 import type { NextNodes, WaveOutcome } from '../../plan/images/pull-waves.ts';
 import type {
   SwapAwaitAnswer,
@@ -9,8 +8,8 @@ import type {
   SwapStepAnswer,
   SwapStepRequest,
 } from '../../plan/sidecar-swap/model.ts';
-import type { CarryOutBatchInput, ChooseBatchInput } from './batches.ts';
-import type { AppliedCommand, ApplyCommandInput } from './commands.ts';
+import type { CarryOutBatchInput, NextInput } from './batches.ts';
+import type { AnsweredCommand, ApplyCommandInput } from './commands.ts';
 import type { RecordedOrders, RecordOrdersInput } from './earlier-orders.ts';
 import type { AwaitNodesInput, TellNodesInput } from './nodes.ts';
 
@@ -19,12 +18,12 @@ import type { AwaitNodesInput, TellNodesInput } from './nodes.ts';
  * version: what cannot be read by the release before gets the next one, beside it.
  */
 export interface FleetActivities {
-  /** Names the pods that go next; waits, heartbeating, while none may go. */
-  'fleet.v1.chooseBatch'(input: ChooseBatchInput): Promise<ToldVerdict>;
-  /** Lets the pods of a batch be disrupted, and waits, heartbeating, until each is through. */
-  'fleet.v1.carryOutBatch'(input: CarryOutBatchInput): Promise<BatchVerdict>;
+  /** Answers at once which pods may go next, or why none may. */
+  'fleet.v1.next'(input: NextInput): Promise<Answer>;
+  /** Lets the pods of a batch be disrupted, and waits, heartbeating, until each is through; answers also what may go next. */
+  'fleet.v1.carryOutBatch'(input: CarryOutBatchInput): Promise<BatchResult>;
   /** Applies a command of an operator to the object. On queue `fleet-commands`. */
-  'fleet.v1.applyCommand'(input: ApplyCommandInput): Promise<AppliedCommand>;
+  'fleet.v1.applyCommand'(input: ApplyCommandInput): Promise<AnsweredCommand>;
   /** Names the nodes that pull next; waits, heartbeating, while none may. Meanwhile the first of them may be told. */
   'fleet.v1.tellNodes'(input: TellNodesInput): Promise<NextNodes>;
   /** Lets the nodes of a wave be told to pull, and waits, heartbeating, until each has ended. */

@@ -1,21 +1,22 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
-import type { BatchVerdict } from '../../plan/fleet/batch.ts';
-import type { ToldVerdict } from '../../plan/fleet/permit.ts';
+import type { Answer, BatchResult } from '../../plan/fleet/permit.ts';
 import { shortened } from '../../plan/text-size.ts';
 import type { BatchRequest } from '../../watcher/fleet/held-batch.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
-import type { ChoiceRequest, PermitProgress } from '../../watcher/fleet/permits.ts';
+import type { PermitProgress } from '../../watcher/fleet/permits.ts';
+import type { Question } from '../../watcher/fleet/queue.ts';
 import { ConfirmedLife, type PermitLifeOptions, TakenBack } from './permit-life.ts';
 
 /** Failures travel through histories. */
-const longestWhyBytes = 900;
+export const longestWhyBytes = 900;
 
 /** The part of the fleet queue that is needed here; no queue while this watcher does not lead. */
 export interface PermitHolder {
-  choose(uid: string, request: ChoiceRequest, life: PermitLife): Promise<ToldVerdict>;
-  carryOut(uid: string, request: BatchRequest, life: PermitLife): Promise<BatchVerdict>;
-  progressOf(uid: string, batch?: number): PermitProgress;
+  /** Which pods may go next. */
+  next(uid: string, question?: Question): Answer;
+  carryOut(uid: string, request: BatchRequest, life: PermitLife): Promise<BatchResult>;
+  progressOf(uid: string, batch: number): PermitProgress;
 }
 
 export interface FleetDependencies<Holder = PermitHolder> {

@@ -1,6 +1,5 @@
-import { isJsonObject } from '../base/json.ts';
 import type { ObjectRef } from '../core/refs.ts';
-import { type RollOutOrders, readOrders } from './roll-out-orders.ts';
+import type { RollOutOrders } from './roll-out-orders.ts';
 
 /**
  * Rolls out a change of one fleet object of any kind: one run for as long as there is something to roll out. It grants
@@ -21,7 +20,7 @@ export interface RollOutOperation {
   readonly facts: RollOutFacts;
 }
 
-/** The data of its object that a roll-out needs. The signal `changed` contains the current data. */
+/** The data of its object that a roll-out needs: its input, and part of every answer of the leading watcher. */
 export interface RollOutFacts {
   /** The generation of the object; incremented by every change of its spec. */
   readonly generation: number;
@@ -37,26 +36,4 @@ export interface RollOutFacts {
   readonly replicas: number;
   /** The commands of operators that are in effect, from the object's status. */
   readonly orders?: RollOutOrders;
-}
-
-/** The payload of the signal `changed` of `rollOut`. */
-export type RollOutChanged = RollOutFacts | { readonly withdrawn: true };
-
-/** Parses the signal `changed`. Only the watcher's payloads are used; anything else is a request to look again. */
-export function parseRollOutChanged(payload: unknown): RollOutChanged | undefined {
-  if (!isJsonObject(payload)) return undefined;
-  if (payload.withdrawn === true) return { withdrawn: true };
-  const { generation, revision, previous, previousDoubt, noUndo, replicas } = payload;
-  if (typeof generation !== 'number' || typeof replicas !== 'number') return undefined;
-  if (typeof revision !== 'string' || revision === '') return undefined;
-  const orders = readOrders(payload.orders);
-  return {
-    generation,
-    revision,
-    replicas,
-    ...(typeof previous === 'string' && previous !== '' && { previous }),
-    ...(typeof previousDoubt === 'string' && previousDoubt !== '' && { previousDoubt }),
-    ...(typeof noUndo === 'string' && noUndo !== '' && { noUndo }),
-    ...(orders && { orders }),
-  };
 }

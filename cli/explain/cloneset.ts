@@ -23,7 +23,7 @@ import { type PodPreview, previewUpdate } from '../../plan/cloneset/preview.ts';
 import { allWaits, type CloneSetSituation } from '../../plan/cloneset/waits.ts';
 import type { Wait } from '../../plan/decision.ts';
 import { podsOf } from '../../plan/fleet/batch.ts';
-import { questionFor } from '../../plan/fleet/permit.ts';
+import { question } from '../../plan/fleet/permit.ts';
 import type { FleetPod } from '../../plan/fleet/pods.ts';
 import { ordersFor } from '../../plan/fleet/roll-out-orders.ts';
 import { isAtGoal } from '../../plan/fleet/scene.ts';
@@ -136,9 +136,7 @@ function permitIn(set: CloneSet, operation: ExplainedOperation): Pick<CloneSetIn
   if (waitingFor && isEngineReason(reason)) return { engine: { ...waitingFor, reason } };
   const isOver = operation.kind === 'none' || (operation.kind === 'found' && operation.endedAt !== undefined);
   if (reason === 'NoPermit' || isOver || updateRevision === undefined) return {};
-  // the planner itself considers the commands of operators
-  const revision = undoIn(set)?.to ?? updateRevision;
-  return { permit: questionFor(revision) };
+  return { permit: question };
 }
 
 /** Waits of the status come first: it may know more than can be seen from here. */

@@ -8,13 +8,13 @@ import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import type { SidecarSetWaitReason } from '../../api/sidecar-set/texts.ts';
 import { isNotUpdate, type SidecarSet } from '../../api/sidecar-set/types.ts';
 import { podsOf } from '../../plan/fleet/batch.ts';
-import { questionFor } from '../../plan/fleet/permit.ts';
+import { question } from '../../plan/fleet/permit.ts';
 import { ordersFor } from '../../plan/fleet/roll-out-orders.ts';
 import { joinedDetails, podTrouble } from '../../plan/pod-trouble.ts';
 import type { ClassifiedPod } from '../../plan/sidecar-set/classify.ts';
 import type { SidecarSetInput } from '../../plan/sidecar-set/input.ts';
 import { chooseSidecarBatch, planSidecarSet } from '../../plan/sidecar-set/planner.ts';
-import { nameOf, sidecarSetScene } from '../../plan/sidecar-set/scene.ts';
+import { nameOf } from '../../plan/sidecar-set/scene.ts';
 import { allWaits, type SidecarSetSituation } from '../../plan/sidecar-set/waits.ts';
 import { lookAtSidecarSet } from '../sidecar-set-look.ts';
 import type {
@@ -70,8 +70,7 @@ function permitIn(input: SidecarSetInput, operation: ExplainedOperation): Pick<S
   }
   const isOver = operation.kind === 'none' || (operation.kind === 'found' && operation.endedAt !== undefined);
   if (isOver || waitingFor?.reason === 'NoPermit') return {};
-  const { revision } = sidecarSetScene(input).target;
-  return { permit: questionFor(revision) };
+  return { permit: question };
 }
 
 /** The wait of the status comes first: it may know more than can be seen from here. */

@@ -78,8 +78,8 @@ function excludesPreparingDelete({ owner: set, excludePreparingDelete }: CloneSe
 }
 
 /** Creating a pod in addition to the replicas is a step of the roll-out and needs its permit. */
-function mayCreateSurge({ permit }: CloneSetScene): boolean {
-  return permit !== undefined && !permit.paused;
+function mayCreateSurge({ input, isHeldByOperator }: CloneSetScene): boolean {
+  return input.permit !== undefined && !isHeldByOperator;
 }
 
 /** Surge pods that are there stay; otherwise they would come and go with the permit. */

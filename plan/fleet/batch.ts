@@ -48,6 +48,10 @@ export const batchBytes = 7 * 1024;
 /** So many batches of a roll-out are in flight at once. */
 export const mostInFlight = 25;
 
+/** The most pods that an answer names, and the most bytes of JSON. */
+export const mostInAnswer = 200;
+export const answerBytes = 32 * 1024;
+
 /** The batch of these pods, as many of the first as it can hold. */
 export function batchOf(revision: string, chosen: readonly [ChosenPod, ...ChosenPod[]]): PodBatch {
   const [first] = chosen;
@@ -63,8 +67,21 @@ export function batchOf(revision: string, chosen: readonly [ChosenPod, ...Chosen
       ...(differs && { containers: pod.containers }),
     };
   });
-  const fit = fitting(pods, batchBytes - jsonBytes(common));
+  const fit = fitting(pods, batchBytes - jsonBytes({ ...common, pods: [] }));
   return { ...common, pods: fit.length > 0 ? fit : pods.slice(0, 1) };
+}
+
+/** Pods that may go, in batches: as many of the first as an answer can hold. */
+export function batchesOf(revision: string, chosen: readonly ChosenPod[]): readonly PodBatch[] {
+  const batches: PodBatch[] = [];
+  let [first, ...others] = chosen.slice(0, mostInAnswer);
+  while (first) {
+    const batch = batchOf(revision, [first, ...others]);
+    batches.push(batch);
+    [first, ...others] = others.slice(batch.pods.length - 1);
+  }
+  const fit = fitting(batches, answerBytes);
+  return fit.length > 0 ? fit : batches.slice(0, 1);
 }
 
 /** Every pod of the batch with everything that the batch says of it. */
@@ -115,7 +132,7 @@ export interface PodOutcome {
 }
 
 /** What has become of a batch. */
-export interface BatchVerdict {
+export interface BatchOutcome {
   readonly summary: string;
   readonly pods: readonly PodOutcome[];
 }

@@ -6,7 +6,6 @@ import type { Pod } from '../../api/core/pod.ts';
 import { isControlledBy } from '../../api/core/refs.ts';
 import type { EngineTrouble } from '../../api/engine/engine-trouble.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
-import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
@@ -131,16 +130,6 @@ export function fleetInput<Owner extends KubeObject>(
 export interface WorkloadPlan<Status> extends FleetPlan<Intention> {
   /** To be written before anything else; absent when it is unchanged. */
   readonly status?: Status;
-  /** Absent: nothing was decided on. */
-  readonly rollOut?: RollOutWanted;
   /** An update waits for its permit and for nothing else. */
   readonly lacksPermit?: boolean;
-}
-
-/** What the roll-out of a workload has to know, and whether there should be one. */
-export interface RollOutWanted {
-  readonly facts: RollOutFacts;
-  readonly isWanted: boolean;
-  /** All pods are where the spec wants them, and no undo is in effect: orders would be about nothing. */
-  readonly isRolledOut: boolean;
 }

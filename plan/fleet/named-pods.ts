@@ -1,15 +1,17 @@
 /** Where the pods stand that a permit names: what the batches of a roll-out are judged by. */
 import type { Situation } from './kind.ts';
-import type { NamedPod, NamedPods } from './permit.ts';
+import { type NamedPod, type NamedPods, podDoing } from './permit.ts';
 import { type FleetPod, isOfRevision } from './pods.ts';
 import { isAtGoal, isOnTheWay, skippedPods } from './scene.ts';
 import { isDrained, isHeld, type UpdateStop } from './update.ts';
 
-/** Nothing where the permit is for nothing that is done now. */
+/** Nothing without a permit. */
 export function namedPods({ scene, update }: Situation, isScaling: boolean): { readonly named?: NamedPods } {
-  const { counted, permit, replicas } = scene;
+  const { counted, replicas } = scene;
+  const { permit } = scene.input;
   if (permit === undefined) return {};
   const begun = new Set(update.begun);
+  const asksForMore = new Set(update.candidates.map(({ uid }) => uid));
   const skip = skippedPods(scene);
   const isComing = (pod: FleetPod) => begun.has(pod) || isScaling || update.stop.kind === 'batchFull';
   const pods = new Map<string, NamedPod>();
@@ -19,14 +21,16 @@ export function namedPods({ scene, update }: Situation, isScaling: boolean): { r
     const revision = permit.pods.get(uid);
     if (revision !== undefined) {
       const isSkipped = skip.has(pod.name);
-      pods.set(uid, standsAt(pod, { revision, isSkipped, isComing, stop: update.stop }));
+      const stop = asksForMore.has(uid) ? hasToBeRecreated : stopTexts[update.stop.kind];
+      pods.set(uid, standsAt(pod, { revision, isSkipped, isComing: isComing(pod) && !asksForMore.has(uid), stop }));
     } else if (isAtGoal(scene, pod) && !pod.isAvailable) fresh++;
     if (!pod.isTerminating) present++;
   }
   const updated = counted.filter((pod) => isAtGoal(scene, pod));
   const ready = updated.filter(({ isAvailable }) => isAvailable).length;
   const awaited = Math.max(replicas - present, 0) + fresh;
-  return { named: { pods, awaited, progress: { of: replicas, updated: updated.length, ready } } };
+  const { name: to } = (update.demand.left < 0 ? scene.other : scene.target).metadata;
+  return { named: { to, pods, awaited, progress: { of: replicas, updated: updated.length, ready } } };
 }
 
 function standsAt(
@@ -34,8 +38,8 @@ function standsAt(
   of: {
     readonly revision: string;
     readonly isSkipped: boolean;
-    readonly isComing: (pod: FleetPod) => boolean;
-    readonly stop: UpdateStop;
+    readonly isComing: boolean;
+    readonly stop: string;
   },
 ): NamedPod {
   const isThere = isOfRevision(pod, of.revision);
@@ -43,17 +47,19 @@ function standsAt(
   if (of.isSkipped) return { state: 'skipped' };
   const doing = doingOf(pod, isThere);
   if (doing !== undefined) return { state: 'underWay', doing };
-  return of.isComing(pod) ? { state: 'next' } : { state: 'notNow', why: stopTexts[of.stop.kind] };
+  return of.isComing ? { state: 'next' } : { state: 'notNow', why: of.stop };
 }
 
 /** What happens to a pod whose update has begun; undefined when it has not. */
 function doingOf(pod: FleetPod, isThere: boolean): string | undefined {
   if (pod.isTerminating) return 'terminating';
-  if (isThere) return pod.availableAtMs === undefined ? 'not ready' : 'ready for less than minReadySeconds';
+  if (isThere) return pod.availableAtMs === undefined ? podDoing.notReady : podDoing.readyForShort;
   if (isHeld(pod)) return 'preparing';
   if (isDrained(pod)) return 'draining';
   return isOnTheWay(pod) ? 'being deleted' : undefined;
 }
+
+const hasToBeRecreated = 'it has to be recreated now, which takes another permit';
 
 /** Why a pod that was chosen is not updated now. */
 const stopTexts: Readonly<Record<UpdateStop['kind'], string>> = {

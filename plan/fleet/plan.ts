@@ -28,7 +28,7 @@ import { type FleetScene, fleetScene, isAtGoal, type UpdateDemand } from './scen
 import { againInMs, standingOf } from './standing.ts';
 import type { Intention } from './steps.ts';
 import { type DrainedPod, planUpdate, updateAfterDrain } from './update.ts';
-import { cannotRecord, describeCause } from './waits.ts';
+import { cannotRecord, describeCause, lacksPermit } from './waits.ts';
 import { isGoing, type Workload } from './workload.ts';
 
 /** A plan, and how it was come by; without a situation there was nothing to decide on. */
@@ -187,7 +187,7 @@ const noPodsYet = {
 } as const;
 
 /** CS-12: what is being deleted is left to the garbage collector, and rolls nothing out any more. */
-const ended = { upkeep: [], disruption: [], standing: { kind: 'superseded' } } as const;
+const ended = { upkeep: [], disruption: [], standing: { kind: 'withdrawn' } } as const;
 
 function podsIn(steps: readonly Intention[]): ReadonlySet<string> {
   return new Set(
@@ -249,7 +249,7 @@ function failureIn({ refresh, update }: Situation): string | undefined {
 
 function rollOutOf(situation: Situation): Pick<WorkloadPlan<unknown>, 'rollOut' | 'lacksPermit'> {
   return {
-    lacksPermit: situation.update.stop.kind === 'noPermit',
+    lacksPermit: lacksPermit(situation),
     rollOut: {
       facts: rollOutFacts(situation),
       isWanted: !isGoing(situation.scene.owner) && isUpdateLeft(situation),

@@ -1,12 +1,12 @@
 /** A kind of workload as the watcher and the command line work with it: what to do about it, and which pods come next. */
 import type { Resource } from '../../api/core/meta.ts';
 import { firstWait, type Wait } from '../decision.ts';
-import type { PodBatch } from './batch.ts';
+import { batchOf, type PodBatch } from './batch.ts';
 import type { PodWrite } from './in-place/update.ts';
 import type { FleetInput, WorkloadPlan } from './input.ts';
 import type { FleetPlanner, ScalePlan } from './kind.ts';
-import { questionFor } from './permit.ts';
-import { afterDrain, planFleet, sceneIn } from './plan.ts';
+import { question } from './permit.ts';
+import { afterDrain, planFleet } from './plan.ts';
 import type { FleetScene, UpdateDemand } from './scene.ts';
 import type { DrainedPod } from './update.ts';
 import type { Workload } from './workload.ts';
@@ -49,12 +49,9 @@ function chooseBatch<
   Scale extends ScalePlan,
   Demand extends UpdateDemand,
 >(kind: FleetPlanner<Owner, Input, Scene, Scale, Demand>, input: Input): Choice {
-  const revision = sceneIn(kind, input)?.target.metadata.name;
-  if (revision === undefined) return { kind: 'done' };
-  // What operators have ordered holds besides.
-  const { situation, standing } = planFleet(kind, { ...input, permit: questionFor(revision) });
+  const { situation, standing } = planFleet(kind, { ...input, permit: question });
   if (situation === undefined) return { kind: 'done' };
-  if (standing.kind === 'pods') return standing;
+  if (standing.kind === 'pods') return { kind: 'pods', batch: batchOf(standing.revision, standing.pods) };
   const wait = situation.update.demand.left === 0 ? undefined : firstWait(kind.rules, situation);
   return wait ? { kind: 'wait', wait } : { kind: 'done' };
 }

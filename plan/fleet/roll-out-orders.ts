@@ -15,7 +15,7 @@ import {
   type RollOutOrders,
 } from '../../api/fleet/roll-out-orders.ts';
 import { fitting, listed, shortened } from '../text-size.ts';
-import type { Permit, Undo } from './permit.ts';
+import type { Undo } from './permit.ts';
 
 /** A command as the leading watcher applies it. */
 export interface OrderCommand {
@@ -58,8 +58,8 @@ export interface SceneOfSender {
   readonly orders: RollOutOrders | undefined;
   /** A hold that was given may not stand in the object yet. */
   readonly isHolding?: boolean;
-  /** What the roll-out waits for, as `kind/name`: what `skip` without a target leaves out. */
-  readonly blockedBy: readonly string[];
+  /** What the roll-out waits for, as `kind/name`: what `skip` without a target leaves out. Absent: whoever applies it knows. */
+  readonly blockedBy?: readonly string[];
   /** The names of the pods of each batch in flight. */
   readonly batches: ReadonlyMap<number, readonly string[]>;
   /**
@@ -97,7 +97,7 @@ export function understood(
     const pods = podsNamed(target, scene);
     return typeof pods === 'string' ? { refused: pods } : { pods };
   }
-  if (name !== 'skip') return {};
+  if (name !== 'skip' || scene.blockedBy === undefined) return {};
   const pods = podsIn(scene.blockedBy);
   return pods.length === 0 ? { refused: noPodInTheWay } : { pods };
 }
@@ -303,9 +303,4 @@ export function toldOrders(orders: RollOutOrders | undefined, isUndoLost = false
   const { applied: _, undo, ...others } = orders;
   const told = { ...others, ...(undo && !isUndoLost && { undo }) };
   return isSaying(told) ? told : undefined;
-}
-
-/** The permit as the orders in the object restrict it. */
-export function heldBy(orders: RollOutOrders | undefined, permit: Permit, isUndoLost: boolean): Permit {
-  return { ...permit, paused: permit.paused || isHeld(orders) || isUndoLost };
 }

@@ -6,13 +6,12 @@
  * several are in flight while the budget of the object has room.
  */
 
-import { sameJson } from '../../api/base/json.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
-import type { RollOutChanged, RollOutFacts } from '../../api/fleet/operation.ts';
+import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { shortened, summaryBytes } from '../text-size.ts';
-import { type BatchVerdict, batchText, type PodBatch, podsOf } from './batch.ts';
-import type { ChoiceVerdict, Leave, ToldVerdict } from './permit.ts';
+import { batchText, mostInAnswer, mostInBatch, mostInFlight, type PodBatch, podsOf } from './batch.ts';
+import type { Answer, AnswerOrder, BatchResult, JustPermitted } from './permit.ts';
 import {
   isHeld,
   nameInOrders,
@@ -34,23 +33,15 @@ export interface RollOutProgress {
   readonly next: number;
   /** The batches that are carried out, in the order of their numbers. */
   readonly inFlight: readonly InFlight[];
-  /** Grows whenever the same is to be asked again. */
-  readonly round: number;
+  /** It is to be asked which pods may go next. */
+  readonly mustAsk: boolean;
+  /** It is about to hand over: nothing more is begun. */
+  readonly isHandingOver?: true;
+  /** Of the last answer, if it is known. */
+  readonly order?: AnswerOrder;
   readonly waitingFor?: WaitingFor;
   /** Why the first of the commands is not applied yet. Absent: that is not known, or there is none. */
   readonly notApplied?: WaitingFor;
-  /** What kept it when it was last asked, until there is another answer: people see that for as long. */
-  readonly blockedBefore?: readonly string[];
-  /** Why nothing is asked for the time being. Absent: it is asked. */
-  readonly parked?: Parked;
-  /** It was parked before the question that is pending, which may be parked again as soon as its wait is reported. */
-  readonly wasParked: boolean;
-  /** The signal `changed` has come since the last question was asked, and nothing in it was new. */
-  readonly isWoken: boolean;
-  /** The object asks for a state that this roll-out has not received yet. */
-  readonly awaitsFacts: boolean;
-  /** How often in a row it has asked for something else than the object. */
-  readonly misses: number;
   /** How far it has come, for people. */
   readonly summary: string;
   /** What has been done, the last lines of it. */
@@ -58,23 +49,16 @@ export interface RollOutProgress {
   readonly end?: RollOutEnd;
 }
 
-/** `superseded`: it has not received what the object asks for; the watcher starts another if there is anything to do. */
-export type RollOutEnd = 'done' | 'withdrawn' | 'superseded';
-
-/**
- * `watched`: the watcher signals `changed` as soon as there is another answer. `held`: only a command or a change of the
- * object can change anything; `refused`: the question has failed, and is asked again after a pause. Both ask while a batch
- * is in flight.
- */
-export type Parked = 'watched' | 'held' | 'refused';
+/** `withdrawn`: the object is being deleted, or gone. */
+export type RollOutEnd = 'done' | 'withdrawn';
 
 /** A batch that is carried out. */
 export interface InFlight {
   readonly number: number;
-  /** The revision of the leave under which it was chosen. */
-  readonly revision: string;
   readonly batch: PodBatch;
   readonly startedAtMs: number;
+  /** Since when the leading watcher has named its pods once more, as if it had not received it. Absent: it has not. */
+  readonly namedAgainAtMs?: number;
 }
 
 /** A command as it was received. `by` may not be known before it is applied. */
@@ -83,44 +67,37 @@ export interface GivenCommand extends Omit<OrderCommand, 'by'> {
 }
 
 export type RollOutNews =
-  /** Undefined: another look is requested. */
-  | { readonly kind: 'changed'; readonly change: RollOutChanged | undefined }
+  /** Another look is requested: something has changed. */
+  | { readonly kind: 'changed' }
+  /** The object is gone. */
+  | { readonly kind: 'withdrawn' }
   | { readonly kind: 'command'; readonly command: GivenCommand }
-  /** A command was applied or refused; these orders stand in the object since. */
-  | { readonly kind: 'applied'; readonly key: string; readonly orders: RollOutOrders | undefined }
+  /** A command was applied or refused. */
+  | { readonly kind: 'applied'; readonly key: string; readonly next: Answer | undefined; readonly atMs: number }
   /** A command could not be applied yet. */
   | { readonly kind: 'notApplied'; readonly waitingFor: WaitingFor }
-  /** The question has failed for an unforeseen reason. It is not asked again automatically. */
-  | { readonly kind: 'parked'; readonly waitingFor: WaitingFor }
-  | { readonly kind: 'verdict'; readonly verdict: ToldVerdict; readonly of: Asked; readonly atMs: number }
-  | { readonly kind: 'carriedOut'; readonly number: number; readonly verdict: BatchVerdict; readonly atMs: number }
-  /** A batch came to no verdict: its activity was ended by hand, or the roll-out did not wait for it any longer. */
+  | { readonly kind: 'answer'; readonly answer: Answer; readonly atMs: number }
+  /** The question has failed. It is asked again after a pause. */
+  | { readonly kind: 'notAnswered'; readonly waitingFor: WaitingFor }
+  | { readonly kind: 'carriedOut'; readonly number: number; readonly result: BatchResult; readonly atMs: number }
+  /** A batch came to no result: its activity was ended by hand, or the roll-out did not wait for it any longer. */
   | { readonly kind: 'lost'; readonly number: number; readonly why: string }
-  /** No facts have come for a while. */
-  | { readonly kind: 'noFacts' }
   /** The run has waited for its batches in flight as long as it may. */
   | { readonly kind: 'graceOver' };
-
-/** What was asked, and the object that it was about. */
-export interface Asked {
-  readonly leave: Leave;
-  readonly generation: number;
-  readonly round: number;
-}
-
-/** Waits that only a change of the object ends. */
-const untilChanged: readonly string[] = ['Paused'];
 
 const logLines = 12;
 
 /** So many commands wait to be applied at most, besides holds: they travel to the next run. */
 const mostCommands = 20;
 
+/** A batch gets to the leading watcher within this time, unless its activity is held up. */
+const handInMs = 5_000;
+
+/** So long a batch is on its way there. One that takes longer is named again. */
+const onTheWayMs = 1_000;
+
 /** So many of the batches in flight are named. */
 const mostShown = 5;
-
-/** After so many it ends; the watcher starts another if there is anything to do. */
-const mostMisses = 5;
 
 /** A roll-out that has just begun, or continues where an earlier run ended. */
 export function begun(
@@ -131,11 +108,7 @@ export function begun(
   return {
     ...{ facts, next, inFlight, log, commands },
     ...(namespace !== undefined && { namespace }),
-    round: 0,
-    wasParked: false,
-    isWoken: false,
-    awaitsFacts: false,
-    misses: 0,
+    mustAsk: true,
     summary: '',
   };
 }
@@ -152,16 +125,24 @@ export function meantBy(progress: RollOutProgress, command: Parameters<typeof un
 }
 
 function sceneOf(progress: RollOutProgress): SceneOfSender {
-  const { waitingFor, blockedBefore, inFlight, commands, namespace } = progress;
+  const { waitingFor, inFlight, commands, namespace } = progress;
   const batches = new Map(
     inFlight.map(({ number, batch }) => [
       number,
       podsOf(batch).map((pod) => nameInOrders(pod, namespace ?? pod.namespace)),
     ]),
   );
-  const blockedBy = waitingFor?.blockedBy ?? blockedBefore ?? [];
-  const scene = { orders: ordersIn(progress), isHolding: commands.some(isHold), blockedBy, batches };
-  return { ...scene, ...(namespace !== undefined && { namespace }) };
+  const scene = { orders: ordersIn(progress), isHolding: commands.some(isHold), batches };
+  return {
+    ...scene,
+    ...(namesPods(waitingFor) && { blockedBy: waitingFor.blockedBy }),
+    ...(namespace !== undefined && { namespace }),
+  };
+}
+
+/** Whether people see pods in the way. If not, the leading watcher may know of some. */
+function namesPods(waitingFor: WaitingFor | undefined): waitingFor is WaitingFor {
+  return waitingFor?.blockedBy.some((name) => name.startsWith('pod/')) === true;
 }
 
 /** The orders of operators as the leading watcher has told them. */
@@ -179,36 +160,55 @@ export function heard(progress: RollOutProgress, news: RollOutNews): RollOutProg
   if (progress.end === 'withdrawn' && news.kind !== 'carriedOut' && news.kind !== 'lost') return progress;
   switch (news.kind) {
     case 'changed':
-      return changed(progress, news.change);
+      return { ...progress, mustAsk: true };
+    case 'withdrawn':
+      return { ...progress, end: 'withdrawn' };
     case 'command':
       return commanded(progress, news.command);
     case 'applied': {
-      const { notApplied: _, ...others } = withOrders(progress, news.orders);
-      return askedAnew({ ...others, commands: progress.commands.filter(({ key }) => key !== news.key) });
+      const { notApplied: _, ...others } = progress;
+      const known = { ...others, commands: progress.commands.filter(({ key }) => key !== news.key) };
+      return news.next ? answered(known, news.next, news.atMs) : { ...known, mustAsk: true };
     }
     case 'notApplied':
       return { ...progress, notApplied: news.waitingFor };
-    case 'parked':
-      return { ...progress, waitingFor: news.waitingFor, parked: 'refused' };
-    case 'verdict':
-      // the orders that an earlier question was told may be older
-      return judged(news.of.round === progress.round ? withOrders(progress, news.verdict.orders) : progress, news);
+    case 'answer':
+      return answered(progress, news.answer, news.atMs);
+    case 'notAnswered': {
+      // it was asked as something has changed, so what was answered before does not end it
+      const { end: _, ...others } = progress;
+      return { ...others, waitingFor: news.waitingFor };
+    }
     case 'carriedOut':
       return carriedOut(progress, news);
     case 'lost':
-      return withoutBatch(progress, news.number, `batch ${news.number}: ${news.why}`);
+      return { ...withoutBatch(progress, news.number, `batch ${news.number}: ${news.why}`), mustAsk: true };
     case 'graceOver':
       return progress;
-    case 'noFacts':
-      if (!progress.awaitsFacts) return progress;
-      return progress.misses < mostMisses ? askedAnew(progress) : { ...progress, end: 'superseded' };
   }
 }
 
-/** These are the orders that stand in the object. */
-function withOrders(progress: RollOutProgress, orders: RollOutOrders | undefined): RollOutProgress {
-  const { orders: _, ...facts } = progress.facts;
-  return { ...progress, facts: { ...facts, ...(orders && { orders }) } };
+/** It has asked. */
+export function asked(progress: RollOutProgress): RollOutProgress {
+  return { ...progress, mustAsk: false };
+}
+
+/** The pods of the last batches, if the leading watcher may not have these yet when it is asked. */
+export function justPermitted({ inFlight }: RollOutProgress, nowMs: number): readonly JustPermitted[] {
+  const last = inFlight
+    .filter(({ startedAtMs }) => nowMs - startedAtMs < onTheWayMs)
+    .slice(-mostInAnswer / mostInBatch);
+  return last.map(({ batch }) => ({ revision: batch.revision, uids: batch.pods.map(({ uid }) => uid) }));
+}
+
+/** The next run goes on as soon as the batches in flight are through. */
+export function handingOver(progress: RollOutProgress): RollOutProgress {
+  return { ...progress, isHandingOver: true };
+}
+
+/** Whether it asks now. Not while a hold is on its way to the leading watcher, as nothing could be permitted. */
+export function asks({ mustAsk, end, commands }: RollOutProgress): boolean {
+  return mustAsk && end !== 'withdrawn' && !commands.some(isHold);
 }
 
 /** A `resume` takes back holds that are not applied yet, without waiting for them. */
@@ -216,122 +216,110 @@ function commanded(progress: RollOutProgress, command: GivenCommand): RollOutPro
   const before = command.name === 'resume' ? progress.commands.filter((one) => !isHold(one)) : progress.commands;
   const { notApplied, ...others } = progress;
   const isSame = before[0] === progress.commands[0];
-  const known = { ...others, commands: [...before, command], ...(isSame && notApplied && { notApplied }) };
-  return isPaused(known) === isPaused(progress) ? known : askedAnew(known);
+  return { ...others, commands: [...before, command], ...(isSame && notApplied && { notApplied }) };
 }
 
-/** Whoever commands or changes something wants to know what comes of it, not what it waited for before. */
-function askedAnew({ waitingFor: _, end: __, parked: ___, ...progress }: RollOutProgress): RollOutProgress {
-  return { ...progress, wasParked: false, isWoken: false, awaitsFacts: false, round: progress.round + 1 };
-}
-
-/**
- * Another look is requested, and nothing else is new: what a parked roll-out waits for has changed, or another watcher
- * leads, which does not know what is parked. The signal may overtake the answer that parks the roll-out.
- */
-function woken(progress: RollOutProgress): RollOutProgress {
-  const { parked, ...others } = progress;
-  if (progress.awaitsFacts || parked === 'refused') return askedAnew(progress);
-  if (parked === undefined) return { ...progress, isWoken: true };
-  // it goes on waiting for the same thing until something else is known
-  return { ...others, wasParked: true, isWoken: false, round: progress.round + 1 };
-}
-
-function changed(progress: RollOutProgress, change: RollOutChanged | undefined): RollOutProgress {
-  if (change === undefined) return woken(progress);
-  if ('withdrawn' in change) return { ...progress, end: 'withdrawn' };
-  const { facts } = progress;
-  // A signal that was sent before others may come after them.
-  if (change.generation < facts.generation) return progress;
-
-  const isSameState = change.generation === facts.generation && change.revision === facts.revision;
-  const isSame = isSameState && sameJson(change.orders, facts.orders);
-  const known = { ...progress, facts: change };
-  if (isSame && !progress.awaitsFacts) return woken(known);
-  if (change.revision === facts.revision) {
-    const { waitingFor, parked, awaitsFacts, end } = progress;
-    return waitingFor || parked || awaitsFacts || end ? askedAnew(known) : known;
+function answered(before: RollOutProgress, answer: Answer, atMs: number): RollOutProgress {
+  const { order } = answer;
+  const isOutdated = order !== undefined && before.order?.term === order.term && before.order.nth > order.nth;
+  if (isOutdated) return before;
+  const { waitingFor: _, end: __, ...known } = withFacts(before, answer.facts);
+  const progress = { ...known, ...(order && { order }) };
+  switch (answer.kind) {
+    case 'pods':
+      // what was answered before a hold may not go; it is asked again when the hold is applied, or taken back, or by the next run
+      return progress.commands.some(isHold) || progress.isHandingOver
+        ? { ...progress, mustAsk: true }
+        : permitted(progress, answer, atMs);
+    case 'nothing':
+      return progress;
+    case 'wait':
+      return { ...progress, waitingFor: answer.waitingFor };
+    case 'done': {
+      const { summary } = answer;
+      const isKnown = before.end === 'done' && before.summary === summary;
+      return { ...progress, summary, end: 'done', ...(!isKnown && { log: withLine(progress.log, summary) }) };
+    }
+    case 'withdrawn':
+      return { ...progress, end: 'withdrawn' };
   }
-  return askedAnew({
-    ...known,
-    log: withLine(progress.log, `revision ${change.revision} is now the update revision`),
-  });
 }
 
-function judged(
+/** The pods that are in no batch yet go in further ones, as many as may be in flight. */
+function permitted(
   progress: RollOutProgress,
-  { verdict, of, atMs }: Extract<RollOutNews, { kind: 'verdict' }>,
+  { batches, more, of, updated }: Extract<Answer, { kind: 'pods' }>,
+  atMs: number,
 ): RollOutProgress {
-  const { facts } = progress;
-  const isOutdated = facts.generation > of.generation || !isSameLeave(of.leave, leaveOf(progress));
-  switch (verdict.kind) {
-    case 'batch': {
-      // What was chosen under other orders is not carried out.
-      if (!isSameLeave(of.leave, leaveOf(progress))) return askedAnew(progress);
-      const { waitingFor: _, blockedBefore: __, ...others } = progress;
-      const { batch } = verdict;
-      const chosen = { number: progress.next, revision: of.leave.revision, batch, startedAtMs: atMs };
-      return {
-        ...others,
-        summary: `${verdict.updated} of ${verdict.of} pods are of revision ${batch.revision}`,
-        wasParked: false,
-        isWoken: false,
-        round: progress.round + 1,
-        misses: 0,
-        next: progress.next + 1,
-        inFlight: [...progress.inFlight, chosen],
-      };
-    }
-    case 'allDone': {
-      const { waitingFor: _, blockedBefore: __, ...others } = progress;
-      const known = { ...others, summary: verdict.summary };
-      // It ends with the latest facts, not with those of the time at which it asked.
-      return isOutdated ? askedAnew(known) : { ...known, end: 'done', log: withLine(progress.log, verdict.summary) };
-    }
-    case 'superseded':
-      // The caches of the watcher may be a moment behind what this roll-out has written, or it behind them.
-      return isOutdated ? askedAnew(progress) : { ...progress, awaitsFacts: true, misses: progress.misses + 1 };
-    case 'blocked': {
-      // The order that held it may have been withdrawn since.
-      if (isOutdated) return askedAnew(progress);
-      const { waitingFor } = verdict;
-      const parked = parkedBy(verdict, of, progress);
-      const wasParked = verdict.parked === true && parked === undefined;
-      const { parked: _, ...others } = progress;
-      const blockedBefore = waitingFor.blockedBy;
-      const asked = {
-        ...{ ...others, waitingFor, blockedBefore, wasParked },
-        ...{ isWoken: false, misses: 0, round: progress.round + 1 },
-      };
-      return parked ? { ...asked, parked } : asked;
-    }
-  }
+  const { inFlight, next } = progress;
+  const own = new Set(inFlight.flatMap(({ batch }) => batch.pods.map(({ uid }) => uid)));
+  const fresh = batches
+    .map((batch) => ({ ...batch, pods: batch.pods.filter(({ uid }) => !own.has(uid)) }))
+    .filter(({ pods }) => pods.length > 0);
+  const begun = fresh
+    .slice(0, Math.max(mostInFlight - inFlight.length, 0))
+    .map((batch, index) => ({ number: next + index, batch, startedAtMs: atMs }));
+  const [batch] = batches;
+  const again = namedAgain(inFlight, batches);
+  const noted = inFlight.map((one): InFlight => {
+    const { namedAgainAtMs = atMs, ...others } = one;
+    return again.includes(one) ? { ...others, namedAgainAtMs } : others;
+  });
+  const isStuck = ({ namedAgainAtMs = atMs }: InFlight) => atMs - namedAgainAtMs >= handInMs;
+  const stuck = begun.length > 0 ? [] : noted.filter(isStuck);
+  const hasRoom = inFlight.length + begun.length < mostInFlight;
+  return {
+    ...progress,
+    ...(batch && { summary: `${updated} of ${of} pods are of revision ${batch.revision}` }),
+    ...(stuck.length > 0 && { waitingFor: batchNotRunning(stuck) }),
+    // pods of batches that do not get there would be answered again and again
+    mustAsk: progress.mustAsk || (more && begun.length > 0 && hasRoom),
+    next: next + begun.length,
+    inFlight: [...noted, ...begun],
+  };
 }
 
-function parkedBy(
-  { waitingFor, parked }: Extract<ChoiceVerdict, { kind: 'blocked' }>,
-  { leave }: Asked,
-  { isWoken }: RollOutProgress,
-): Parked | undefined {
-  if (parked) return isWoken ? undefined : 'watched';
-  return leave.paused || untilChanged.includes(waitingFor.reason) ? 'held' : undefined;
+/** Batches that the leading watcher had not received when it named these pods. */
+function namedAgain(inFlight: readonly InFlight[], named: readonly PodBatch[]): readonly InFlight[] {
+  const uids = new Set(named.flatMap(({ pods }) => pods.map(({ uid }) => uid)));
+  return inFlight.filter(({ batch }) => batch.pods.some(({ uid }) => uids.has(uid)));
+}
+
+function batchNotRunning(stuck: readonly InFlight[]): WaitingFor {
+  const since = Math.min(...stuck.map(({ startedAtMs }) => startedAtMs));
+  return {
+    reason: 'BatchNotRunning',
+    since: new Date(since).toISOString(),
+    blockedBy: stuck.slice(0, mostShown).map(({ number }) => `batch/${number}`),
+    blockedCount: stuck.length,
+    unblock: 'The pods of these batches may go, but their activities are not running: unpause or reset them',
+  };
+}
+
+/** What the object asks for now, unless that is older than what is known. */
+function withFacts(progress: RollOutProgress, facts: RollOutFacts | undefined): RollOutProgress {
+  if (facts === undefined || facts.generation < progress.facts.generation) return progress;
+  const isOther = facts.revision !== progress.facts.revision;
+  const log = isOther ? withLine(progress.log, `revision ${facts.revision} is now the update revision`) : progress.log;
+  return { ...progress, facts, log };
 }
 
 function carriedOut(
   progress: RollOutProgress,
-  { number, verdict, atMs }: Extract<RollOutNews, { kind: 'carriedOut' }>,
+  { number, result, atMs }: Extract<RollOutNews, { kind: 'carriedOut' }>,
 ): RollOutProgress {
   const ended = progress.inFlight.find((batch) => batch.number === number);
   if (ended === undefined) return progress;
   const seconds = Math.round((atMs - ended.startedAtMs) / 1000);
-  const not = verdict.pods.filter(({ why }) => why !== undefined);
+  const not = result.pods.filter(({ why }) => why !== undefined);
   const [first] = not;
   const others = not.length > 1 ? ` and ${not.length - 1} more` : '';
   const failed = first === undefined ? '' : `; not ${first.pod}${others}: ${first.why}`;
-  const pods = verdict.pods.length - not.length;
-  const line = `batch ${number}: ${pods} pods in ${seconds} s${failed}; ${verdict.summary}`;
-  const summary = progress.end === 'done' ? progress.summary : verdict.summary || progress.summary;
-  return { ...withoutBatch(progress, number, line), summary };
+  const pods = result.pods.length - not.length;
+  const line = `batch ${number}: ${pods} pods in ${seconds} s${failed}; ${result.summary}`;
+  const summary = progress.end === 'done' ? progress.summary : result.summary || progress.summary;
+  const known = { ...withoutBatch(progress, number, line), summary };
+  return progress.end === 'withdrawn' ? known : answered(known, result.next, atMs);
 }
 
 function withoutBatch(progress: RollOutProgress, number: number, line: string): RollOutProgress {
@@ -343,54 +331,14 @@ function withLine(log: readonly string[], line: string): readonly string[] {
   return [...log, line].slice(-logLines);
 }
 
-/**
- * What should be asked now; undefined when nothing is to be. While batches are in flight it is asked unless the watcher
- * remembers the question, since it begins none of their pods before it has heard what the roll-out allows.
- */
-export function wantedChoice(progress: RollOutProgress): WantedChoice | undefined {
-  const { waitingFor, inFlight, parked, wasParked } = progress;
-  if (progress.end || progress.awaitsFacts || parked === 'watched' || (parked && inFlight.length === 0)) {
-    return undefined;
-  }
-  const leave = leaveOf(progress);
-  return { leave, ...(waitingFor && { told: waitingFor.reason }), ...(wasParked && { parked: true }) };
-}
-
-export interface WantedChoice {
-  readonly leave: Leave;
-  /** The reason of a wait that has been reported. */
-  readonly told?: string;
-  /** The roll-out was parked before. */
-  readonly parked?: true;
-}
-
-/** What the object and the orders of operators allow. */
-function leaveOf(progress: RollOutProgress): Leave {
-  return { revision: ordersIn(progress)?.undo?.to ?? progress.facts.revision, paused: isPaused(progress) };
-}
-
 /** Whether an operator holds it, also if the watcher has not heard of that yet. */
 function isPaused(progress: RollOutProgress): boolean {
   return isHeld(ordersIn(progress)) || progress.commands.some(isHold);
 }
 
-function isSameLeave(one: Leave, other: Leave): boolean {
-  return one.revision === other.revision && one.paused === other.paused;
-}
-
-/** What is asked, as people read it in the history. */
-export function choiceText(progress: RollOutProgress, { paused, revision }: Leave): string {
-  if (paused) return 'choose no pods, report progress';
-  const { next, facts } = progress;
-  const of = `${facts.replicas} pods`;
-  return ordersIn(progress)?.undo
-    ? `choose batch ${next}: back to ${revision}, ${of}`
-    : `choose batch ${next}: ${revision}, ${of}`;
-}
-
 /** What a batch does, as people read it in the history: `undo: update shop-a in place`. */
-export function inFlightText(progress: Pick<RollOutProgress, 'facts'>, { revision, batch }: InFlight): string {
-  const goesBack = ordersIn(progress)?.undo?.to === revision;
+export function inFlightText(progress: Pick<RollOutProgress, 'facts'>, { batch }: InFlight): string {
+  const goesBack = ordersIn(progress)?.undo?.to === batch.revision;
   return goesBack ? shortened(`undo: ${batchText(batch)}`, summaryBytes) : batchText(batch);
 }
 
@@ -400,8 +348,8 @@ export function isOver(progress: RollOutProgress): boolean {
 }
 
 /** Whether it is over but for the batches in flight. */
-export function isEnding(progress: RollOutProgress): boolean {
-  return progress.end === 'withdrawn' || (progress.end !== undefined && progress.commands.length === 0);
+export function isEnding({ end, mustAsk, commands }: RollOutProgress): boolean {
+  return end === 'withdrawn' || (end !== undefined && !mustAsk && commands.length === 0);
 }
 
 /** In which phase people find it. */
@@ -417,7 +365,6 @@ export function phaseOf(progress: RollOutProgress): string {
 const endPhases: Readonly<Record<RollOutEnd, string>> = {
   done: 'Completed',
   withdrawn: 'Deleted',
-  superseded: 'Superseded',
 };
 
 /** What one has done that is through: an undo has taken the update back. */

@@ -9,10 +9,10 @@ import type { ControllerRevision, RevisionScheme } from '../../api/fleet/revisio
 import { ordersOf, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { PodUpdatePolicy } from './in-place/decide.ts';
 import type { FleetInput } from './input.ts';
-import type { Permit, Undo } from './permit.ts';
+import type { Undo } from './permit.ts';
 import { type AlikePods, type FleetPod, isOfRevision } from './pods.ts';
 import type { Revisions } from './revisions.ts';
-import { heldBy, ordersFor, undoOf } from './roll-out-orders.ts';
+import { isHeld, ordersFor, undoOf } from './roll-out-orders.ts';
 import type { Workload } from './workload.ts';
 
 /** Everything that the decisions of a pass share. */
@@ -36,11 +36,11 @@ export interface FleetScene<Owner extends Workload = Workload, Input extends Fle
   readonly target: ControllerRevision;
   /** What pods are made of that are to stay old. */
   readonly other: ControllerRevision;
-  /** The permit, if it is one for what is to be done now. */
-  readonly permit: Permit | undefined;
   readonly isUndo: boolean;
   /** An undo is ordered, and the revision that it goes back to is not kept any more: nothing may be updated. */
   readonly isUndoLost: boolean;
+  /** An operator holds the roll-out, or an undo is lost: no further pod is disrupted, permit or not. */
+  readonly isHeldByOperator: boolean;
   /** What operators have decided about what is to be done now. */
   readonly orders: RollOutOrders | undefined;
 }
@@ -124,7 +124,7 @@ export function fleetScene<Owner extends Workload, Input extends FleetInput<Owne
   readonly replicas: number;
 }): FleetScene<Owner, Input> {
   const { input, revisions } = given;
-  const { owner, permit } = input;
+  const { owner } = input;
   const orders = ordersFor(input.held?.orders ?? ordersOf(owner), revisions.update.metadata.name);
   const undone = undoneTo(input.undo ?? undoOf(orders), revisions);
   const target = undone ?? revisions.update;
@@ -135,9 +135,9 @@ export function fleetScene<Owner extends Workload, Input extends FleetInput<Owne
     now: timestamp(input.nowMs),
     target,
     other: undone ? revisions.update : revisions.current,
-    permit: permit?.revision === target.metadata.name ? heldBy(orders, permit, isUndoLost) : undefined,
     isUndo: undone !== undefined,
     isUndoLost,
+    isHeldByOperator: isHeld(orders) || isUndoLost,
     orders,
   };
 }

@@ -1,6 +1,5 @@
 /** How a permit stands, and when to look again. */
 import { firstWait, type Rule } from '../decision.ts';
-import { batchOf } from './batch.ts';
 import type { Situation } from './kind.ts';
 import type { Standing } from './permit.ts';
 import type { FleetPod } from './pods.ts';
@@ -19,9 +18,8 @@ export function standingOf<Of extends Situation>(
   { isActing, isScaling }: { readonly isActing: boolean; readonly isScaling: boolean },
 ): Standing {
   const { scene, scale, update } = situation;
-  const { input, permit, counted } = scene;
+  const { input, counted } = scene;
   if (input.permit === undefined) return { kind: 'working' };
-  if (permit === undefined || scene.strategy.isOnDelete) return { kind: 'superseded' };
 
   const skip = skippedPods(scene);
   const isGood = ({ name, isAvailable }: FleetPod) => isAvailable || skip.has(name);
@@ -30,13 +28,14 @@ export function standingOf<Of extends Situation>(
   const [next, ...others] = isScaling ? [] : update.candidates;
   if (next) {
     const { metadata } = update.demand.left < 0 ? scene.other : scene.target;
-    return { kind: 'pods', batch: batchOf(metadata.name, [next, ...others]) };
+    const more = update.stop.kind === 'batchFull';
+    return { kind: 'pods', revision: metadata.name, pods: [next, ...others], more };
   }
   // What has failed and is tried again is no work that anybody can wait for.
   if (isActing && input.failures === undefined) return { kind: 'working' };
 
   const isDone = scale.isSettled && !isUpdateLeft(situation) && good === arrived.length;
-  if (isDone) return { kind: 'allDone', summary: progressOf(scene), arrived: arrived.length };
+  if (isDone || scene.strategy.isOnDelete) return { kind: 'allDone', summary: progressOf(scene) };
   const wait = firstWait(rules, situation);
   return wait ? { kind: 'waiting', wait } : { kind: 'working' };
 }

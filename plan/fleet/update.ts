@@ -10,7 +10,7 @@ import type { Pod } from '../../api/core/pod.ts';
 import { podMark } from '../../api/fleet/marks.ts';
 import { type ControllerRevision, revisionOfPod } from '../../api/fleet/revision.ts';
 import { inPlaceReadinessGate, inPlaceReason } from '../../api/in-place/annotations.ts';
-import { type ChosenPod, mostInBatch } from './batch.ts';
+import { type ChosenPod, mostInAnswer } from './batch.ts';
 import {
   batchesOf,
   budgetRetryMs,
@@ -22,6 +22,7 @@ import {
 } from './in-place/update.ts';
 import { beforeUpdate, enter, stateMetadata, stateWithoutUpdate } from './lifecycle.ts';
 import { first, inOrder, type PodOrder } from './order.ts';
+import type { Permit } from './permit.ts';
 import { writes } from './pod-writes.ts';
 import { asSeen, type FleetPod } from './pods.ts';
 import { prefetchOf } from './pre-download.ts';
@@ -123,7 +124,8 @@ function walkAlong(
   pass: { readonly scene: FleetScene; readonly busy: ReadonlySet<string>; readonly isBack: boolean },
 ): Omit<UpdatePlan, 'demand'> {
   const { scene, busy, isBack } = pass;
-  const { input, permit } = scene;
+  const { input, isHeldByOperator } = scene;
+  const { permit } = input;
   const upkeep: Intention[] = [];
   const disruption: Intention[] = [];
   const begun: FleetPod[] = [];
@@ -134,9 +136,10 @@ function walkAlong(
   let heldBack: FleetPod | undefined;
   let room = input.mostStarts ?? Number.POSITIVE_INFINITY;
 
-  for (const pod of namedFirst(line.pods, permit)) {
+  const isNamedBy = namedIn(permit, target);
+  for (const pod of namedFirst(line.pods, permit, isNamedBy)) {
     const hasBegun = isHeld(pod);
-    const isNamed = isNamedBy(permit, pod);
+    const isNamed = isNamedBy(pod);
     // What the permit is not for takes no part of the budget, unless it is asked what may go next.
     if (!hasBegun && !isNamed && !permit?.chooses) continue;
     if (!line.admits(pod)) {
@@ -147,10 +150,10 @@ function walkAlong(
     if (busy.has(pod.name)) continue;
 
     if (!hasBegun) {
-      if (permit?.paused) return stopAt({ kind: 'paused', by: 'operator' });
+      if (permit && isHeldByOperator) return stopAt({ kind: 'paused', by: 'operator' });
       if (prefetch && !prefetch.isReached) return stopAt({ kind: 'imageNotReady', prefetch });
       if (permit === undefined) return stopAt({ kind: 'noPermit' });
-      if (isNamed ? room <= 0 : candidates.length >= mostInBatch) return stopAt({ kind: 'batchFull' });
+      if (isNamed ? room <= 0 : candidates.length >= mostInAnswer) return stopAt({ kind: 'batchFull' });
     }
     const refusal = input.refusals?.find((refused) => refused.pod === pod.name);
     if (refusal) return stopAt({ kind: 'refused', pod, by: refusal.by });
@@ -158,14 +161,16 @@ function walkAlong(
     const decision = decideUpdate(scene, pod, target);
     if (decision.kind === 'refused') return stopAt({ kind: 'impossible', pod, because: decision.because });
     const goesOn = hasBegun && decision.kind === 'inPlace';
-    if (!goesOn && !isNamed) {
+    // P-1: a permit to update in place is none to recreate
+    const isMore = decision.kind === 'recreate' && permit?.inPlaceOnly?.has(pod.pod.metadata.uid) === true;
+    if (!goesOn && (!isNamed || isMore)) {
       // One that was held for an update in place, and has to be recreated after all, is chosen again.
-      if (permit?.chooses && !permit.paused) candidates.push(chosen(pod, decision));
+      if (permit?.chooses && !isHeldByOperator) candidates.push(chosen(pod, decision));
       continue;
     }
     const steps = startOf(scene, pod, decision, target);
     if (goesOn) upkeep.push(...steps);
-    else if (permit !== undefined && !permit.paused) {
+    else if (permit !== undefined && !isHeldByOperator) {
       disruption.push(...steps);
       if (steps.length > 0) begun.push(pod);
     }
@@ -174,21 +179,17 @@ function walkAlong(
   return stopAt(heldBack ? { kind: 'budget', pod: heldBack } : { kind: 'started' });
 }
 
-/** Whether the permit is for this pod. Without one it is not known yet, and asked further on. */
-function isNamedBy(permit: FleetScene['permit'], { pod }: FleetPod): boolean {
-  return permit === undefined || permit.pods.has(pod.metadata.uid);
+type IsNamed = (pod: FleetPod) => boolean;
+
+/** Whether the permit is for this pod, and for this revision. Without one it is not known yet, and asked further on. */
+function namedIn(permit: Permit | undefined, { metadata }: ControllerRevision): IsNamed {
+  return ({ pod }) => permit === undefined || permit.pods.get(pod.metadata.uid) === metadata.name;
 }
 
 /** Pods that a permit names have been promised their part of the budget before others are chosen. */
-function namedFirst(pods: readonly FleetPod[], permit: FleetScene['permit']): readonly FleetPod[] {
+function namedFirst(pods: readonly FleetPod[], permit: Permit | undefined, isNamed: IsNamed): readonly FleetPod[] {
   if (!permit?.chooses || permit.pods.size === 0) return pods;
-  return pods.toSorted(
-    inOrder(
-      first(isHeld),
-      first(isDrained),
-      first((pod) => isNamedBy(permit, pod)),
-    ),
-  );
+  return pods.toSorted(inOrder(first(isHeld), first(isDrained), first(isNamed)));
 }
 
 function chosen({ pod, name }: FleetPod, decision: Exclude<InPlaceDecision, { readonly kind: 'refused' }>): ChosenPod {

@@ -68,10 +68,10 @@ export const changing: readonly Rule<FleetSituation>[] = [
 /** There is no room, or nothing more is to be done. */
 export const last: readonly Rule<FleetSituation>[] = [
   imageNotReady,
+  noPermit,
   budgetSpent,
   notReady,
   minReadySeconds,
-  noPermit,
   onDelete,
   skipped,
   undone,
@@ -96,12 +96,7 @@ export function pausedByOperator({ scene, update }: FleetSituation): Wait | unde
   if (undo && scene.isUndoLost && isLeft) {
     return wait(scene, 'PausedByOperator', [], `${notKept(undo)}; ${orderedBy(undo, scene)}`);
   }
-  return isStoppedByOperator(update) ? wait(scene, 'PausedByOperator') : undefined;
-}
-
-/** The roll-out may have received the command before this watcher has. */
-function isStoppedByOperator({ stop }: FleetSituation['update']): boolean {
-  return stop.kind === 'paused' && stop.by === 'operator';
+  return undefined;
 }
 
 export function undone({ scene, update }: FleetSituation): Wait | undefined {
@@ -162,24 +157,33 @@ export function engineStuck(situation: FleetSituation): Wait | undefined {
   return engineTrouble(situation, 'EngineStuck');
 }
 
-/** Of a roll-out that is about to continue. */
+/** Of a roll-out that is to continue. */
 function engineTrouble({ scene, update }: FleetSituation, reason: EngineReason): Wait | undefined {
   const { engine } = scene.input;
-  const isWanted = update.demand.left !== 0 && scene.permit === undefined && !scene.strategy.isOnDelete;
+  const { permit } = scene.input;
+  const isWanted = update.demand.left !== 0 && !scene.strategy.isOnDelete && !permit?.isAsked;
   if (!isWanted || engine?.reason !== reason) return undefined;
   return waitFor(reason, engine.blockedBy, engine.unblock ?? scene.texts[reason]);
 }
 
 export function noPermit(situation: FleetSituation): Wait | undefined {
-  if (situation.update.stop.kind !== 'noPermit' || (noPermitInMs(situation) ?? 0) > 0) return undefined;
-  return wait(situation.scene, 'NoPermit');
+  const { scene, update } = situation;
+  const inMs = noPermitInMs(situation);
+  const isLong = inMs === undefined ? update.stop.kind === 'noPermit' : inMs <= 0;
+  return isLong ? wait(scene, 'NoPermit') : undefined;
 }
 
 /** When the wait for a permit is to be reported; undefined while nothing waits for one. */
-export function noPermitInMs({ scene, update }: FleetSituation): number | undefined {
-  if (update.stop.kind !== 'noPermit') return undefined;
+export function noPermitInMs(situation: FleetSituation): number | undefined {
+  const { scene } = situation;
   const { withoutPermitSinceMs, nowMs } = scene.input;
-  return withoutPermitSinceMs === undefined ? undefined : withoutPermitSinceMs + noPermitAfterMs - nowMs;
+  if (!lacksPermit(situation) || withoutPermitSinceMs === undefined) return undefined;
+  return withoutPermitSinceMs + noPermitAfterMs - nowMs;
+}
+
+/** Whether pods may go that no permit names. None may while pods are being created or deleted. */
+export function lacksPermit({ scale, update }: Pick<FleetSituation, 'scale' | 'update'>): boolean {
+  return update.stop.kind === 'noPermit' || (update.candidates.length > 0 && scale.steps.length === 0);
 }
 
 /** A roll-out gives its next permit within a fraction of a second; a watcher that takes over gets it within seconds. */

@@ -10,7 +10,7 @@ import type { NodeImage } from '../../api/node-image/types.ts';
 import type { SidecarSet, SidecarSetStatus } from '../../api/sidecar-set/types.ts';
 import type { Wait } from '../decision.ts';
 import type { PodWrite } from '../fleet/in-place/update.ts';
-import type { HeldOrders, RollOutWanted } from '../fleet/input.ts';
+import type { HeldOrders } from '../fleet/input.ts';
 import type { FleetPlan, Permit } from '../fleet/permit.ts';
 import type { AsSeen } from '../fleet/pods.ts';
 import type { Intention } from '../fleet/steps.ts';
@@ -102,8 +102,6 @@ export type SidecarSetStep =
 
 /** The decisions about a SidecarSet. */
 export interface SidecarSetPlan extends FleetPlan<SidecarSetStep> {
-  /** Absent: nothing was decided on. */
-  readonly rollOut?: RollOutWanted;
   /** Absent: nothing was decided on. */
   readonly swaps?: SwapPlan;
   /** An update waits for its permit and for nothing else. */

@@ -8,7 +8,7 @@ import { isAside, type UpdatePlan, type UpdateStop } from './update.ts';
 
 /** Nothing where the permit names no pods. */
 export function namedPods(scene: SidecarSetScene, update: UpdatePlan): { readonly named?: NamedPods } {
-  const named = scene.permit?.pods;
+  const named = scene.input.permit?.pods;
   if (named === undefined) return {};
   const pods = new Map<string, NamedPod>();
   for (const found of scene.pods) {
@@ -18,7 +18,8 @@ export function namedPods(scene: SidecarSetScene, update: UpdatePlan): { readonl
   const updated = updatedPods(scene);
   const ready = updated.filter(({ isSidecarReady }) => isSidecarReady).length;
   // No pod is recreated, so none is awaited in the place of another one.
-  return { named: { pods, awaited: 0, progress: { of: scene.pods.length, updated: updated.length, ready } } };
+  const to = scene.target.revision;
+  return { named: { to, pods, awaited: 0, progress: { of: scene.pods.length, updated: updated.length, ready } } };
 }
 
 function standsAt(found: ClassifiedPod, scene: SidecarSetScene, { coming, stop, ...update }: UpdatePlan): NamedPod {

@@ -10,8 +10,7 @@ import { sidecarSetEvent } from '../../api/sidecar-set/texts.ts';
 import { isNotUpdate, type SidecarSetStatus } from '../../api/sidecar-set/types.ts';
 import { firstWait } from '../decision.ts';
 import { batchOf } from '../fleet/batch.ts';
-import type { RollOutWanted } from '../fleet/input.ts';
-import { questionFor, type Standing } from '../fleet/permit.ts';
+import { question, type RollOutWanted, type Standing } from '../fleet/permit.ts';
 import type { Choice } from '../fleet/planner.ts';
 import { asSeen } from '../fleet/pods.ts';
 import { isOrdersAnnotationRead, keptOrders, toldOrders, withoutOrdersAnnotation } from '../fleet/roll-out-orders.ts';
@@ -27,7 +26,14 @@ import { planSwaps } from './swaps.ts';
 import { previousContent } from './undo.ts';
 import { planUpdate } from './update.ts';
 import { upgradableWrite } from './upgradable.ts';
-import { containerConflict, isUpdateLeft, noPermitInMs, type SidecarSetSituation, sidecarSetRules } from './waits.ts';
+import {
+  containerConflict,
+  isUpdateLeft,
+  lacksPermit,
+  noPermitInMs,
+  type SidecarSetSituation,
+  sidecarSetRules,
+} from './waits.ts';
 
 /** So many pods are marked as not upgradable in one pass; the next one follows at once. */
 export const mostMarked = 256;
@@ -68,18 +74,17 @@ export function planSidecarSet(input: SidecarSetInput): SidecarSetPlan & { reado
     ...(due.length > 0 && { againInMs: Math.min(...due) }),
     situation,
     rollOut: rollOutOf(situation),
-    lacksPermit: update.stop === 'noPermit',
+    lacksPermit: lacksPermit(update),
   };
 }
 
 /** SCS-8: what is being deleted is left alone, and rolls nothing out any more. */
-const ended = { upkeep: [], disruption: [], standing: { kind: 'superseded' } } as const;
+const ended = { upkeep: [], disruption: [], standing: { kind: 'withdrawn' } } as const;
 
 /** What a roll-out that has no pods in flight is told when it asks which ones go next. */
 export function chooseSidecarBatch(input: SidecarSetInput): Choice {
-  const { target } = sidecarSetScene(input);
-  const { situation, standing } = planSidecarSet({ ...input, permit: questionFor(target.revision) });
-  if (standing.kind === 'pods') return standing;
+  const { situation, standing } = planSidecarSet({ ...input, permit: question });
+  if (standing.kind === 'pods') return { kind: 'pods', batch: batchOf(standing.revision, standing.pods) };
   const wait = situation && isUpdateLeft(situation) ? firstWait(sidecarSetRules, situation) : undefined;
   return wait ? { kind: 'wait', wait } : { kind: 'done' };
 }
@@ -130,12 +135,14 @@ function isRolledOut({ isUndo, pods }: SidecarSetScene): boolean {
 function standingOf(situation: SidecarSetSituation): Standing {
   const { scene, update } = situation;
   if (scene.input.permit === undefined) return { kind: 'working' };
-  if (scene.permit === undefined) return { kind: 'superseded' };
   const updated = updatedPods(scene);
-  const done = { kind: 'allDone', summary: progressOf(scene), arrived: updated.length } as const;
+  const done = { kind: 'allDone', summary: progressOf(scene) } as const;
   if (!isUpdating(scene)) return done;
   const [next, ...others] = update.candidates;
-  if (next) return { kind: 'pods', batch: batchOf(scene.target.revision, [next, ...others]) };
+  if (next) {
+    const more = update.stop === 'batchFull';
+    return { kind: 'pods', revision: scene.target.revision, pods: [next, ...others], more };
+  }
   // What has failed and is tried again is no work that anybody can wait for.
   if (update.disruption.length > 0 && scene.input.failures === undefined) return { kind: 'working' };
   // Pods that are not ready for other reasons are not waited for: their update is through.

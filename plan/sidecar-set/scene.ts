@@ -6,8 +6,7 @@ import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { ordersOf, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { revisionContent } from '../../api/sidecar-set/injection/choose.ts';
 import { isNotUpdate, type SidecarContent, type SidecarSet } from '../../api/sidecar-set/types.ts';
-import type { Permit } from '../fleet/permit.ts';
-import { heldBy, ordersFor, undoOf } from '../fleet/roll-out-orders.ts';
+import { isHeld, ordersFor, undoOf } from '../fleet/roll-out-orders.ts';
 import { startingUntil } from '../starting.ts';
 import { type ClassifiedPod, classifyPods } from './classify.ts';
 import type { SidecarSetInput } from './input.ts';
@@ -26,8 +25,8 @@ export interface SidecarSetScene {
   readonly isUndoLost: boolean;
   /** What operators have ordered for the present content. */
   readonly orders: RollOutOrders | undefined;
-  /** Absent: there is none for this target. */
-  readonly permit: Permit | undefined;
+  /** An operator holds the roll-out, or an undo is lost: no further pod is updated, permit or not. */
+  readonly isHeldByOperator: boolean;
   /** Names of pods that operators leave out, with their namespaces. */
   readonly skipped: ReadonlySet<string>;
   /** Of an undo: pods that were created later are not changed. RFC 3339. */
@@ -43,12 +42,12 @@ export function sidecarSetScene(input: SidecarSetInput): SidecarSetScene {
   const orders = ordersFor(given, revisions.latest);
   const { target, isUndo } = targetIn(input, revisions, orders);
   const isUndoLost = orders?.undo !== undefined && !isUndo;
-  const permit = input.permit?.revision === target.revision ? heldBy(orders, input.permit, isUndoLost) : undefined;
+  const isHeldByOperator = isHeld(orders) || isUndoLost;
   const skipped = new Set(orders?.skip);
   const undoneAt = isUndo ? orders?.undo?.at : undefined;
   const base = { revisions, target, skipped, ...(undoneAt !== undefined && { undoneAt }) };
   const pods = classifiedPods({ ...base, input }, input.pods);
-  return { ...base, input, owner, pods, isUndo, isUndoLost, orders, permit, now: timestamp(input.nowMs) };
+  return { ...base, input, owner, pods, isUndo, isUndoLost, isHeldByOperator, orders, now: timestamp(input.nowMs) };
 }
 
 /** Where these pods stand. Those that are left out are as if they were not selected. */

@@ -8,9 +8,8 @@
  * under traffic takes its part of the budget, too; it is written when its operation has handed in the first step.
  */
 import type { Pod } from '../../api/core/pod.ts';
-import { type ChosenPod, mostInBatch } from '../fleet/batch.ts';
+import { type ChosenPod, mostInAnswer } from '../fleet/batch.ts';
 import type { PodWrite } from '../fleet/in-place/update.ts';
-import type { Permit } from '../fleet/permit.ts';
 import { asSeen } from '../fleet/pods.ts';
 import type { Prefetch } from '../fleet/prefetch.ts';
 import { admission, type UpdateDemand, updateDemand } from './budget.ts';
@@ -100,7 +99,9 @@ function walkAlong(
   demand: UpdateDemand,
   prefetch: Prefetch | undefined,
 ): Omit<UpdatePlan, 'demand' | 'prefetch'> {
-  const { permit, target, input } = scene;
+  const { target, input, isHeldByOperator } = scene;
+  const { permit } = input;
+  const isNamedBy = namedIn(scene);
   const turn = inTurn(scene, demand);
   const failing = failingIn(turn, input);
   let isHeldBack = false;
@@ -113,7 +114,7 @@ function walkAlong(
 
   for (const found of turn) {
     const { pod, isSidecarReady } = found;
-    const isNamed = isNamedBy(permit, pod);
+    const isNamed = isNamedBy(pod);
     const isTriedAgain = isFailing(pod, input);
     if (isAside(pod, input) || (!isNamed && input.failures?.resting?.has(pod.metadata.uid))) continue;
     if (!isNamed && !isTriedAgain && failing.areTooMany(pod)) {
@@ -130,9 +131,9 @@ function walkAlong(
     if (decision.kind === 'inProgress' || decision.kind === 'impossible') continue;
     if (permit && !isNamed && !permit.chooses) continue;
     if (!admits(found)) return stopAt('budget');
-    if (prefetch?.isReached === false && permit?.paused !== true) return stopAt('imageNotReady');
+    if (prefetch?.isReached === false && !(permit && isHeldByOperator)) return stopAt('imageNotReady');
     if (permit === undefined) return stopAt('noPermit');
-    if (permit.paused) return stopAt('pausedByOperator');
+    if (isHeldByOperator) return stopAt('pausedByOperator');
     if (isNamed) {
       coming.add(pod.metadata.uid);
       if (decision.kind === 'swap') apart.swaps.push(found);
@@ -146,7 +147,7 @@ function walkAlong(
       disruption.push({ kind: 'updateSidecars', ...step });
       continue;
     }
-    if (candidates.length >= mostInBatch) return stopAt('batchFull');
+    if (candidates.length >= mostInAnswer) return stopAt('batchFull');
     candidates.push(chosen(pod, decision.containers));
   }
   return stopAt(isHeldBack ? 'failing' : 'started');
@@ -171,13 +172,16 @@ export function isAside({ metadata }: Pod, { failures }: SidecarSetInput): boole
   return failures?.aside?.has(metadata.uid) === true;
 }
 
-function isNamedBy(permit: Permit | undefined, { metadata }: Pod): boolean {
-  return permit?.pods.has(metadata.uid) === true;
+/** Whether the permit is for this pod, and for the revision that it is to get now. */
+function namedIn({ input, target }: SidecarSetScene): (pod: Pod) => boolean {
+  return ({ metadata }) => input.permit?.pods.get(metadata.uid) === target.revision;
 }
 
 /** The line with the named pods ahead, and those that fail at the end. */
-function inTurn({ permit, pods, input }: SidecarSetScene, { line }: UpdateDemand): readonly ClassifiedPod[] {
-  const isNamed = ({ pod }: ClassifiedPod) => isNamedBy(permit, pod);
+function inTurn(scene: SidecarSetScene, { line }: UpdateDemand): readonly ClassifiedPod[] {
+  const { pods, input } = scene;
+  const isNamedBy = namedIn(scene);
+  const isNamed = ({ pod }: ClassifiedPod) => isNamedBy(pod);
   const inLine = new Set(line);
   // One that was promised its turn keeps it, though others have come ahead of it since.
   const promised = pods.filter((found) => isNamed(found) && !inLine.has(found) && found.place.kind === 'waiting');

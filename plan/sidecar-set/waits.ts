@@ -32,12 +32,12 @@ export const sidecarSetRules: readonly Rule<SidecarSetSituation>[] = [
   engineStuck,
   cannotUpdate,
   imageNotReady,
+  noPermit,
   budgetRoundsToZero,
   budgetSpent,
   cannotChange,
   sidecarsSwapping,
   updateInProgress,
-  noPermit,
   notConsistent,
   skipped,
   undone,
@@ -71,7 +71,7 @@ function pausedByOperator({ scene, update }: SidecarSetSituation): Wait | undefi
   if (undo && scene.isUndoLost && isLeft) {
     return wait('PausedByOperator', [], `${notKept(undo)}; ${orderedBy(undo, scene)}`);
   }
-  return update.stop === 'pausedByOperator' ? wait('PausedByOperator') : undefined;
+  return undefined;
 }
 
 function engineSilent(situation: SidecarSetSituation): Wait | undefined {
@@ -90,10 +90,10 @@ function engineStuck(situation: SidecarSetSituation): Wait | undefined {
   return engineTrouble(situation, 'EngineStuck');
 }
 
-/** Of a roll-out that is about to continue. */
+/** Of a roll-out that is to continue. */
 function engineTrouble({ scene, update }: SidecarSetSituation, reason: EngineReason): Wait | undefined {
   const { engine } = scene.input;
-  if (!isUpdateLeft({ update }) || scene.permit !== undefined || engine?.reason !== reason) return undefined;
+  if (!isUpdateLeft({ update }) || engine?.reason !== reason || scene.input.permit?.isAsked) return undefined;
   return waitFor(reason, engine.blockedBy, engine.unblock ?? sidecarSetWaits[reason]);
 }
 
@@ -129,7 +129,7 @@ function cannotChange({ update }: SidecarSetSituation): Wait | undefined {
 
 /** The operation of each swap says what it waits for. One pod is swapped for one SidecarSet after the other. */
 function sidecarsSwapping({ scene, update }: SidecarSetSituation): Wait | undefined {
-  const begun = scene.permit
+  const begun = scene.input.permit
     ? updatedPods(scene).filter((found) => isSwapping(found, scene) && !isSkipped(found, scene))
     : [];
   const pods = [...update.swaps, ...begun];
@@ -151,20 +151,26 @@ function updateInProgress({ scene, update }: SidecarSetSituation): Wait | undefi
 }
 
 function noPermit(situation: SidecarSetSituation): Wait | undefined {
-  if (situation.update.stop !== 'noPermit' || (noPermitInMs(situation) ?? 0) > 0) return undefined;
-  return wait('NoPermit');
+  const inMs = noPermitInMs(situation);
+  const isLong = inMs === undefined ? situation.update.stop === 'noPermit' : inMs <= 0;
+  return isLong ? wait('NoPermit') : undefined;
+}
+
+/** Whether pods may go that no permit names. */
+export function lacksPermit({ stop, candidates }: Pick<UpdatePlan, 'stop' | 'candidates'>): boolean {
+  return stop === 'noPermit' || candidates.length > 0;
 }
 
 /** When the wait for a permit is to be reported; undefined while nothing waits for one. */
 export function noPermitInMs({ scene, update }: SidecarSetSituation): number | undefined {
   const { withoutPermitSinceMs, nowMs } = scene.input;
-  if (update.stop !== 'noPermit' || withoutPermitSinceMs === undefined) return undefined;
+  if (!lacksPermit(update) || withoutPermitSinceMs === undefined) return undefined;
   return withoutPermitSinceMs + noPermitAfterMs - nowMs;
 }
 
 /** Of updated pods, as long as there is a roll-out. */
 function notConsistent({ scene }: SidecarSetSituation): Wait | undefined {
-  const pods = scene.permit
+  const pods = scene.input.permit
     ? updatedPods(scene).filter((found) => !found.isConsistent && !isSkipped(found, scene))
     : [];
   return pods.length > 0 ? waitForPods('NotConsistent', pods, { containers: sidecarsOf(scene) }) : undefined;

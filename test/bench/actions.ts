@@ -24,7 +24,7 @@ interface Cost {
   readonly what: string;
   readonly actions: Actions;
   readonly heartbeats: number;
-  /** What a review had counted by reading, before heartbeats were fewer and waits were parked. */
+  /** What a review had counted by reading an earlier version. */
   readonly before: string;
 }
 
@@ -32,8 +32,8 @@ interface Cost {
 const slowSeconds = 60;
 /** So long a roll-out that waits is watched: the first minute, and one like all that follow. */
 const minuteMs = 60_000;
-/** After so many minutes a wait is parked, and costs nothing any more. */
-const parkedAfterMinutes = 10;
+/** After so many minutes a batch of which nothing changes is given back, and costs nothing any more. */
+const givenBackAfterMinutes = 10;
 
 /** The actions that Temporal Cloud would bill for single operations: Markdown. */
 export async function actionFigures({ cluster, instance, platform }: Bench): Promise<string> {
@@ -55,7 +55,7 @@ export async function actionFigures({ cluster, instance, platform }: Bench): Pro
         'queries and lists cost nothing. Before: as a review of an earlier version counted by reading its code.',
       costTable(costs),
       'Roll-outs cost more than before, because each batch in flight is an activity with heartbeats of its own.',
-      `A roll-out whose pods never get ready costs ${perWeek} actions in the first ${parkedAfterMinutes} minutes, as counted in the ` +
+      `A roll-out whose pods never get ready costs ${perWeek} actions in the first ${givenBackAfterMinutes} minutes, as counted in the ` +
         'first two minutes, and none in the rest of a week; before, 162,000 in a week.',
     ].join('\n\n');
   } finally {
@@ -160,7 +160,7 @@ async function waitingRollOut(cluster: BenchCluster, meter: Meter) {
   });
   await cluster.remove(cloneSets, set.metadata.name);
   const [begun = 0, first = 0, second = 0] = readings;
-  const later = (parkedAfterMinutes - 1) * (second - first);
+  const later = (givenBackAfterMinutes - 1) * (second - first);
   return { waiting, perWeek: totalOf(waiting.actions) + first - begun + later };
 }
 

@@ -56,7 +56,7 @@ const rows: Readonly<Record<ActivityName, Row>> = {
   'fleet.v1.lookAtSwap': { operation: 'swapSidecar' },
   'fleet.v1.swapStep': { operation: 'swapSidecar' },
   'fleet.v1.awaitSwap': { operation: 'swapSidecar' },
-  'fleet.v1.chooseBatch': { operation: 'rollOut' },
+  'fleet.v1.next': { operation: 'rollOut' },
   'fleet.v1.carryOutBatch': { operation: 'rollOut', isHarmless: true },
   'fleet.v1.applyCommand': { operation: 'rollOut', command: 'skip' },
   announceRollOutCommand: { operation: 'rollOut', command: 'skip', isHarmless: true },

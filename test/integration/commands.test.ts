@@ -55,10 +55,10 @@ beforeAll(async () => {
           ? { kind: 'failed', failure: 'registryUnreachable', final: false, message: 'the registry is away' }
           : { kind: 'succeeded', imageId: 'nginx@sha256:1', pulled: true },
       reportPulls: ({ input, workflowId }) => void pullWaits.set(workflowId, input.waitingFor),
-      'fleet.v1.chooseBatch': async (call) =>
+      'fleet.v1.next': async (call) =>
         call.workflowId.includes('misspelt')
-          ? { kind: 'blocked', waitingFor: { ...waiting, since: '2026-11-22T10:00:00Z' }, parked: true }
-          : await uneventful['fleet.v1.chooseBatch'](call),
+          ? { kind: 'wait', waitingFor: { ...waiting, since: '2026-11-22T10:00:00Z' } }
+          : await uneventful['fleet.v1.next'](call),
       lookAtSidecars: ({ workflowId }) => ({
         decision: {
           kind: 'wait',

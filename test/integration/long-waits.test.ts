@@ -16,7 +16,7 @@ afterAll(async () => {
 });
 
 /** A roll-out whose first pods do not get ready, once it has no activity pending. */
-async function parked(): Promise<TrivialRollOut> {
+async function waiting(): Promise<TrivialRollOut> {
   const rollOut = await rollOuts.begin({ replicas: 6, maxUnavailable: 2 });
   await waitFor('the first batch', () => rollOut.unready().length === 2);
   await rollOut.shows('RollingOut', 'BudgetSpent');
@@ -44,7 +44,7 @@ async function eventsIn(rollOut: TrivialRollOut): Promise<number> {
 
 describeAlone('a roll-out that waits for long', () => {
   it.concurrent('has no activity pending, says what it waits for, and goes on when its pods are ready', async () => {
-    const rollOut = await parked();
+    const rollOut = await waiting();
     const before = await eventsIn(rollOut);
     const [batch] = batchesIn(await rollOut.handle.fetchHistory());
     expect(batch?.verdict?.pods).toHaveLength(2);
@@ -52,14 +52,14 @@ describeAlone('a roll-out that waits for long', () => {
       expect([typeof at, why]).toEqual(['string', 'not available after 3 s: not ready']);
     }
     const until = Date.now() + 4_000;
-    await waitFor('longer than a wait takes to be parked', () => Date.now() > until);
+    await waitFor('longer than a batch is kept', () => Date.now() > until);
     expect(await eventsIn(rollOut)).toBe(before);
     await rollOut.shows('RollingOut', 'BudgetSpent');
     await endsRight(rollOut);
   });
 
   it.concurrent('obeys commands', async () => {
-    const rollOut = await parked();
+    const rollOut = await waiting();
     await rollOut.handle.signal('pause', { by: 'ann' });
     await rollOut.shows('Paused', 'PausedByOperator');
     await hasNothingPending(rollOut);
@@ -71,11 +71,11 @@ describeAlone('a roll-out that waits for long', () => {
 
 // This concerns all roll-outs that there are, so it runs after the others.
 describeAlone('a roll-out that waits for long', () => {
-  it('is parked again by the next leader, which wakes it', async () => {
-    const rollOut = await parked();
-    await rollOuts.newTerm();
+  it('P-4: is asked for by the next leader, and has nothing pending again', async () => {
+    const rollOut = await waiting();
     const before = await eventsIn(rollOut);
-    await rollOut.tell();
+    await rollOuts.newTerm();
+    rollOuts.look(rollOut.uid);
     await waitFor('the question of the woken roll-out', async () => (await eventsIn(rollOut)) > before + 4);
     await hasNothingPending(rollOut);
     await rollOut.shows('RollingOut', 'BudgetSpent');
@@ -85,7 +85,7 @@ describeAlone('a roll-out that waits for long', () => {
 
 describeProof('slow', 'a roll-out that waits for long', () => {
   it('is woken once Temporal is back', async () => {
-    const rollOut = await parked();
+    const rollOut = await waiting();
     await rollOuts.platform.kill('temporal');
     try {
       rollOut.kubelet();

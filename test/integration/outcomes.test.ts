@@ -57,8 +57,8 @@ const answers: Partial<Answers> = {
     if (fate === 'fails') return { kind: 'failed', failure: 'other', final: true, message: 'manifest unknown' };
     return { kind: 'succeeded', imageId: 'nginx@sha256:1', pulled: true };
   },
-  'fleet.v1.chooseBatch': async (call) =>
-    fateOf(call.workflowId) === 'waits' ? await held() : await uneventful['fleet.v1.chooseBatch'](call),
+  'fleet.v1.carryOutBatch': async (call) =>
+    fateOf(call.workflowId) === 'waits' ? await held() : await uneventful['fleet.v1.carryOutBatch'](call),
 };
 
 let played: PlayedOperations;
@@ -203,7 +203,7 @@ describe('F8: a run ends as its object does', () => {
   });
 
   it('a roll-out that is cancelled in Temporal', async () => {
-    expect(await runUntil('rollOut', 'fleet.v1.chooseBatch', 'cancel')).toMatchObject({
+    expect(await runUntil('rollOut', 'fleet.v1.carryOutBatch', 'cancel')).toMatchObject({
       status: 'CANCELLED',
       phase: 'Canceled',
     });

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { queues } from '../../api/engine/operations.ts';
 import { rollOutType } from '../../api/fleet/operation.ts';
+import { KubeError } from '../../kube/failures.ts';
 import type { PodBatch } from '../../plan/fleet/batch.ts';
 import { resetPoints } from '../support/by-hand.ts';
 import { closedAs } from '../support/closed.ts';
@@ -12,10 +13,20 @@ import { type RollOuts, startRollOuts, type TrivialRollOut } from '../support/tr
 import { waitFor } from '../support/wait.ts';
 
 let rollOuts: RollOuts;
+/** Fleets whose pods cannot be restarted. */
+const refused = new Set<string>();
+/** Fleets whose roll-outs get no answer. */
+const unanswered = new Set<string>();
 
 beforeAll(async () => {
   rollOuts = await startRollOuts();
   rollOuts.cluster.refusesStale = true;
+  rollOuts.cluster.beforeWrite = ({ kind }, uid) => {
+    if (kind === 'restart' && refused.has(uid)) throw new KubeError({ status: 403, message: 'refused by the test' });
+  };
+  rollOuts.moments.beforeNext = (uid) => {
+    if (unanswered.has(uid)) throw new Error('the test gives no answer');
+  };
 });
 
 afterAll(async () => {
@@ -29,11 +40,17 @@ async function inFlight(replicas = 6): Promise<TrivialRollOut> {
   return rollOut;
 }
 
-/** The same, once it has reported that it waits: its activities stay the same until something happens. */
-async function waiting(): Promise<TrivialRollOut> {
+/** The same, with a question that gets no answer until `answer` is called. */
+async function asking(): Promise<{
+  readonly rollOut: TrivialRollOut;
+  readonly id: string;
+  readonly answer: () => void;
+}> {
   const rollOut = await inFlight();
-  await rollOut.shows('RollingOut', 'BudgetSpent');
-  return rollOut;
+  unanswered.add(rollOut.uid);
+  await rollOut.tell();
+  const id = await waitFor('a question', async () => (await byHand(rollOuts, rollOut).pending('fleet.v1.next'))[0]);
+  return { rollOut, id, answer: () => void unanswered.delete(rollOut.uid) };
 }
 
 /** Plays the kubelet until all pods are new and the last run has ended; judges how that came about. */
@@ -84,7 +101,7 @@ describeProof('by-hand', 'a roll-out whose history is reset', () => {
   });
 
   it.concurrent('begins no pod of a paused roll-out until resume, to whichever workflow task it is reset', async () => {
-    const rollOut = await waiting();
+    const rollOut = await inFlight();
     await rollOut.handle.signal('pause', { by: 'ann' });
     await rollOut.shows('Paused', 'PausedByOperator');
     const { runId } = await rollOut.handle.describe();
@@ -137,7 +154,7 @@ describeProof('by-hand', 'a roll-out whose workflow is ended by hand', () => {
     const rollOut = await inFlight();
     const [batch] = batchesIn(await rollOut.handle.fetchHistory());
     await rollOut.handle.terminate('by hand');
-    const left = { number: 1, revision: 'new', batch: batch?.input.batch, startedAtMs: Date.now() };
+    const left = { number: 1, batch: batch?.input.batch, startedAtMs: Date.now() };
     const before = { operator: { commands: [], seen: [] }, next: 2, inFlight: [left], log: [], refusals: 0 };
     const target = { namespace: 'shop', name: 'web', uid: rollOut.uid };
     await rollOuts.client.workflow.start(rollOutType, {
@@ -159,101 +176,94 @@ describeProof('by-hand', 'a roll-out whose workflow is ended by hand', () => {
 });
 
 describeProof('by-hand', 'an activity of a roll-out that an operator treats by hand', () => {
-  it.concurrent('says that a batch is paused, and goes on with it when it is unpaused', async () => {
-    const rollOut = await waiting();
+  it.concurrent('says that a batch is paused whose pods have not begun, and goes on with it when it is unpaused', async () => {
+    const rollOut = await rollOuts.begin({ replicas: 6, maxUnavailable: 2 }, (uid) => refused.add(uid));
     const hand = byHand(rollOuts, rollOut);
     const id = await hand.started('fleet.v1.carryOutBatch');
     await hand.pause(id);
-    const [ready = ''] = rollOut.unready();
-    rollOuts.cluster.makeReady(rollOut.uid, ready, Date.now());
+    refused.delete(rollOut.uid);
     await rollOut.shows('RollingOut', 'BatchNotRunning');
-    expect(await blockedBy(rollOut)).toContainEqual(['batch/1']);
-    rollOut.kubelet();
-    expect(rollOut.pods('new')).toBe(2);
+    expect(rollOut.pods('new')).toBe(0);
     await hand.unpause(id);
     await endsRight(rollOut);
   });
 
-  it.concurrent('begins no pod while the choice is paused, and goes on when it is unpaused', async () => {
-    const rollOut = await waiting();
+  it.concurrent('goes on with other pods while a batch is paused whose pods have begun', async () => {
+    const rollOut = await inFlight();
     const hand = byHand(rollOuts, rollOut);
-    const id = await hand.started('fleet.v1.chooseBatch');
+    const id = await hand.started('fleet.v1.carryOutBatch');
     await hand.pause(id);
-    rollOut.kubelet();
-    await waitFor('the verdict', async () => (await hand.pending('fleet.v1.carryOutBatch')).length === 0);
-    expect(rollOut.pods('new')).toBe(2);
-    for (const paused of await hand.pending('fleet.v1.chooseBatch')) {
-      if (paused === id) await hand.unpause(id);
-    }
+    await rollOut.until('the others to be new', async () => {
+      const pending = await hand.pending('fleet.v1.carryOutBatch');
+      return rollOut.pods('new') === 6 && pending.length === 1 && pending[0] === id;
+    });
+    await hand.unpause(id);
     await endsRight(rollOut);
   });
 
-  it.concurrent('fleet.v1.chooseBatch is completed with nothing: it is asked again after a pause', async () => {
-    const rollOut = await waiting();
+  it.concurrent('goes on by the results of its batches while its question is paused, and ends with the answer', async () => {
+    const { rollOut, id, answer } = await asking();
     const hand = byHand(rollOuts, rollOut);
-    await hand.complete(await hand.started('fleet.v1.chooseBatch'), null);
+    await hand.pause(id);
+    answer();
+    await rollOut.until('all pods to be new', () => rollOut.pods('new') === 6 && rollOut.unready().length === 0);
+    await waitFor('the last batch', async () => (await hand.pending('fleet.v1.carryOutBatch')).length === 0);
+    expect(await hand.pending('fleet.v1.next')).toEqual([id]);
+    await hand.unpause(id);
     await endsRight(rollOut);
   });
 
-  it.concurrent.each(['fleet.v1.chooseBatch', 'fleet.v1.carryOutBatch'] as const)(
-    '%s is reset while pods are in flight',
-    async (type) => {
-      const rollOut = await waiting();
-      const hand = byHand(rollOuts, rollOut);
-      await hand.resetActivity(await hand.started(type));
-      await endsRight(rollOut);
-    },
-  );
+  it.concurrent('fleet.v1.next is reset', async () => {
+    const { rollOut, id, answer } = await asking();
+    answer();
+    await byHand(rollOuts, rollOut).resetActivity(id);
+    await endsRight(rollOut);
+  });
 
-  it.concurrent.each([
-    ['fleet.v1.chooseBatch', 'for good', true],
-    ['fleet.v1.chooseBatch', 'for once', false],
-    ['fleet.v1.carryOutBatch', 'for good', true],
-    ['fleet.v1.carryOutBatch', 'for once', false],
-  ] as const)('%s is failed %s while pods are in flight', async (type, _, isFinal) => {
-    const rollOut = await waiting();
+  it.concurrent('fleet.v1.carryOutBatch is reset while pods are in flight', async () => {
+    const rollOut = await inFlight();
     const hand = byHand(rollOuts, rollOut);
-    await hand.fail(await hand.started(type), isFinal);
-    if (type === 'fleet.v1.chooseBatch' && isFinal) {
-      await rollOut.shows('RollingOut', 'Parked');
-      await rollOut.handle.signal('retry', { by: 'ann' });
-    }
+    await hand.resetActivity(await hand.started('fleet.v1.carryOutBatch'));
     await endsRight(rollOut);
   });
 
   it.concurrent.each([
-    ['fleet.v1.chooseBatch', 'a blank wait', { kind: 'blocked', waitingFor: waitOf('Paused') }],
-    ['fleet.v1.chooseBatch', 'that it is superseded', { kind: 'superseded' }],
-    ['fleet.v1.chooseBatch', 'more pods than the budget allows', choiceOf('pod-0', 'pod-2', 'pod-3', 'pod-4', 'pod-5')],
-    ['fleet.v1.chooseBatch', 'a pod that there is not', choiceOf('pod-77')],
-    ['fleet.v1.chooseBatch', 'another revision', choiceOf('pod-4', 'pod-5', { revision: 'other' })],
-    ['fleet.v1.carryOutBatch', 'nothing', null],
-    ['fleet.v1.carryOutBatch', 'no pods', { summary: '', pods: [] }],
-    ['fleet.v1.carryOutBatch', 'all pods', { summary: 'all is done', pods: [{ pod: 'pod-5', how: 'inPlace' }] }],
-    ['fleet.v1.carryOutBatch', 'a result of another shape', { summary: 7 }],
-  ] as const)('%s is completed with %s while pods are in flight', async (type, what, value) => {
-    const rollOut = await waiting();
+    ['for good', true],
+    ['for once', false],
+  ] as const)('fleet.v1.carryOutBatch is failed %s while pods are in flight', async (_, isFinal) => {
+    const rollOut = await inFlight();
     const hand = byHand(rollOuts, rollOut);
-    await hand.complete(await hand.started(type), value);
-    if (what === 'a blank wait') {
-      await rollOut.shows('RollingOut', 'Paused');
-      await rollOut.handle.signal('retry', { by: 'ann' });
-    }
+    await hand.fail(await hand.started('fleet.v1.carryOutBatch'), isFinal);
+    await endsRight(rollOut);
+  });
+
+  it.concurrent.each([
+    ['nothing', null],
+    ['no pods', { summary: '', pods: [], next: { kind: 'nothing' } }],
+    ['all pods', { summary: 'all is done', pods: [{ pod: 'pod-5', how: 'inPlace' }], next: { kind: 'nothing' } }],
+    ['a result of another shape', { summary: 7 }],
+    ['a blank wait', { summary: '', pods: [], next: { kind: 'wait', waitingFor: waitOf('Paused') } }],
+    ['more pods than the budget allows', answerOf('pod-0', 'pod-2', 'pod-3', 'pod-4', 'pod-5')],
+    ['a pod that there is not', answerOf('pod-77')],
+    ['another revision', answerOf('pod-4', 'pod-5', { revision: 'other' })],
+  ] as const)('fleet.v1.carryOutBatch is completed with %s while pods are in flight', async (_, value) => {
+    const rollOut = await inFlight();
+    const hand = byHand(rollOuts, rollOut);
+    await hand.complete(await hand.started('fleet.v1.carryOutBatch'), value);
     await endsRight(rollOut, { isForged: value !== null });
   });
 
   it.concurrent('ends when somebody says that all is done, and the next run does what is left', async () => {
-    const rollOut = await waiting();
+    const rollOut = await inFlight();
     const hand = byHand(rollOuts, rollOut);
-    const id = await hand.started('fleet.v1.chooseBatch');
-    await hand.complete(id, { kind: 'allDone', summary: '6 of 6', arrived: 6 });
-    await waitFor('the end', async () => {
-      rollOut.kubelet();
-      return (await rollOut.handle.describe()).status.name === 'COMPLETED';
-    });
+    const id = await hand.started('fleet.v1.carryOutBatch');
+    unanswered.add(rollOut.uid); // it is told to ask at once, as its pods are in no batch any more
+    await hand.complete(id, { summary: '', pods: [], next: { kind: 'done', summary: '6 of 6' } });
+    await waitFor('the end', async () => (await rollOut.handle.describe()).status.name === 'COMPLETED');
+    unanswered.delete(rollOut.uid);
     expect(rollOut.pods('new')).toBe(2);
     await rollOut.tell();
-    await endsRight(rollOut, { runs: 2 });
+    await endsRight(rollOut, { runs: 2, isForged: true });
   });
 });
 
@@ -261,22 +271,12 @@ function waitOf(reason: string) {
   return { reason, blockedBy: [], blockedCount: 0, since: '2026-01-01T00:00:00Z', unblock: 'retry' };
 }
 
-function choiceOf(...named: readonly (string | Partial<PodBatch>)[]) {
+function answerOf(...named: readonly (string | Partial<PodBatch>)[]) {
   const names = named.filter((name) => typeof name === 'string');
   const other = named.find((one) => typeof one !== 'string');
   const pods = names.map((name) => ({ name, uid: name }));
   const batch = { revision: 'new', namespace: 'shop', how: 'inPlace', containers: [['app']], pods, ...other };
-  return { kind: 'batch', batch, of: 6, updated: 2 };
-}
-
-/** What the choices of a roll-out have reported to be in the way. */
-async function blockedBy(rollOut: TrivialRollOut): Promise<readonly unknown[]> {
-  const { events } = await rollOut.handle.fetchHistory();
-  return (events ?? []).flatMap(({ activityTaskCompletedEventAttributes: completed }) => {
-    const text = Buffer.from(completed?.result?.payloads?.[0]?.data ?? []).toString('utf8');
-    const verdict = JSON.parse(text || 'null') as { waitingFor?: { blockedBy?: unknown } } | null;
-    return verdict?.waitingFor ? [verdict.waitingFor.blockedBy] : [];
-  });
+  return { summary: '', pods: [], next: { kind: 'pods', batches: [batch], more: false, of: 6, updated: 2 } };
 }
 
 /** Roll-outs of which each is held at another moment: before it hands in its permit, in its writes, before its verdict. */
@@ -376,12 +376,11 @@ describeProof('by-hand', 'the next leader', () => {
   });
 
   it('restarts no pod twice while both poll and have half of the activities each', async () => {
-    const started = await Promise.all(['a', 'b', 'c'].map(() => waiting()));
+    const started = await Promise.all(['a', 'b', 'c'].map(() => inFlight()));
     const end = rollOuts.rivalTerm({ polls: true });
     await Promise.all(
       started.map(async (rollOut) => {
         const hand = byHand(rollOuts, rollOut);
-        await hand.resetActivity(await hand.started('fleet.v1.chooseBatch'));
         await hand.resetActivity(await hand.started('fleet.v1.carryOutBatch'));
         rollOut.kubelet();
       }),

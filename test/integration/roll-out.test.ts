@@ -45,10 +45,13 @@ describeAlone('a roll-out', () => {
     await rollOut.shows('Completed', 'RolledOut');
   });
 
-  it.concurrent('says what it waits for once it has waited for long, and goes on by itself', async () => {
-    const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
+  it.concurrent('P-4: says what it waits for unless its own batches explain it, and goes on by itself', async () => {
+    const rollOut = await rollOuts.begin({ maxUnavailable: 1 }, (uid) => {
+      rollOuts.cluster.order(uid, { version: 1, revision: 'new', skip: ['pod-5'] });
+      rollOuts.cluster.breakDown(uid, 'pod-5');
+    });
     await rollOut.shows('RollingOut', 'BudgetSpent');
-    await rollOut.until('all pods to be new', () => rollOut.pods('new') === 6);
+    await rollOut.until('all other pods to be new', () => rollOut.pods('new') === 5);
     rollOut.kubelet();
     await rollOut.handle.result();
     await rollOut.shows('Completed', 'RolledOut');
@@ -67,7 +70,7 @@ describeAlone('a roll-out', () => {
   it.concurrent('ends when its object is gone', async () => {
     const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
     rollOuts.cluster.remove(rollOut.uid);
-    await rollOut.tell('changed', { withdrawn: true });
+    await rollOut.tell();
     await rollOut.handle.result();
     await rollOut.shows('Completed', 'Deleted');
   });

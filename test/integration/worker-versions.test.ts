@@ -2,7 +2,6 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { Context } from '@temporalio/activity';
 import { pino } from 'pino';
 import { changedSignal, queues } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
@@ -18,7 +17,6 @@ import {
   workerVersions,
 } from '../../workers/worker-versions.ts';
 import { buildIdOf, workflowBundle } from '../../workers/workflow-bundle.ts';
-import { type Gate, newGate } from '../support/gate.ts';
 import {
   inputOf,
   type OperationType,
@@ -89,12 +87,6 @@ interface World {
 
 async function startWorld(settings: readonly string[] = []): Promise<World> {
   const waits = new Map<string, WaitingFor | undefined>();
-  const gates = new Map<string, Gate>();
-  const gateOf = (workflowId: string) => {
-    const gate = gates.get(workflowId) ?? newGate();
-    gates.set(workflowId, gate);
-    return gate;
-  };
   const finished = new Set<string>();
   const ended = new Set<string>();
   const swaps = new Map<string, keyof typeof swapLooks>();
@@ -165,12 +157,8 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
         await wake(call.workflowId);
         return await uneventful['fleet.v1.swapStep'](call);
       },
-      'fleet.v1.chooseBatch': async (call) => {
-        const context = Context.current();
-        const beats = setInterval(() => context.heartbeat(), 500);
-        await Promise.race([gateOf(call.workflowId).opened, context.cancelled]).finally(() => clearInterval(beats));
-        return await uneventful['fleet.v1.chooseBatch'](call);
-      },
+      'fleet.v1.next': async (call) =>
+        finished.has(call.workflowId) ? await uneventful['fleet.v1.next'](call) : { kind: 'nothing' },
     },
   });
   const { client } = played;
@@ -203,7 +191,6 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
     async finish(operations) {
       for (const { workflowId } of operations) {
         finished.add(workflowId);
-        gateOf(workflowId).open();
         const handle = client.workflow.getHandle(workflowId);
         // it may have completed
         await handle.signal('resume', { by: 'ann' }).catch(() => undefined);
@@ -272,9 +259,8 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
   async function stateOf(workflowId: string): Promise<{ readonly workflowId: string; readonly isIdle: boolean }> {
     const { raw } = await client.workflow.getHandle(workflowId).describe();
     const seen = played.calls.filter((call) => call.workflowId === workflowId);
-    const isHeld =
-      raw.pendingActivities?.every(({ activityType }) => activityType?.name === 'fleet.v1.chooseBatch') ?? true;
-    return { workflowId, isIdle: seen.length > 0 && isHeld && !raw.pendingWorkflowTask };
+    const isIdle = (raw.pendingActivities ?? []).length === 0 && !raw.pendingWorkflowTask;
+    return { workflowId, isIdle: seen.length > 0 && isIdle };
   }
 }
 

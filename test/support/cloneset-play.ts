@@ -9,6 +9,7 @@ import { type FeatureGate, parseFeatureGates } from '../../api/feature-gates.ts'
 import { type Lifecycle, lifecycleStateOf, marksMissing, marksOn } from '../../api/fleet/lifecycle.ts';
 import { prefetchShare } from '../../api/fleet/pre-download.ts';
 import { type ControllerRevision, isAtRevision, revisionMark, templateOf } from '../../api/fleet/revision.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { type ImagePullJob, isFinished } from '../../api/image-pull-job/types.ts';
 import {
   findTag,
@@ -21,9 +22,10 @@ import { limitsOf } from '../../plan/cloneset/counts.ts';
 import type { CloneSetInput } from '../../plan/cloneset/input.ts';
 import { planCloneSet } from '../../plan/cloneset/planner.ts';
 import { type CloneSetScene, replicasOf } from '../../plan/cloneset/scene.ts';
+import { batchesOf, podsOf } from '../../plan/fleet/batch.ts';
 import type { PodWrite } from '../../plan/fleet/in-place/update.ts';
 import type { VolumeClaim } from '../../plan/fleet/input.ts';
-import { type Permit, questionFor } from '../../plan/fleet/permit.ts';
+import { type Permit, question } from '../../plan/fleet/permit.ts';
 import { type AsSeen, type FleetPod, isOfRevision } from '../../plan/fleet/pods.ts';
 import { isAtGoal } from '../../plan/fleet/scene.ts';
 import type { Intention } from '../../plan/fleet/steps.ts';
@@ -206,7 +208,7 @@ export class CloneSetPlay {
     this.#isWorkflowAlive = true;
     this.#isRegistryAlive = true;
     this.#undo = undefined;
-    this.#skip([]);
+    this.#order({});
     this.#dropFailedPulls();
     for (const node of this.#nodes.values()) node.isCrashed = false;
     const { spec } = this.#set;
@@ -557,6 +559,7 @@ export class CloneSetPlay {
   #workflowSteps(): readonly Step[] {
     const permit = this.#permit;
     const names = this.#pods.map(({ metadata }) => metadata.name);
+    const { paused, skip = [] } = this.#set.status?.rollOut ?? {};
     return [
       {
         what: this.#isWorkflowAlive ? 'Temporal goes away' : 'Temporal is back',
@@ -569,12 +572,13 @@ export class CloneSetPlay {
         ? []
         : [
             {
-              what: permit.paused ? 'an operator resumes' : 'an operator pauses',
-              take: () => {
-                this.#permit = { ...permit, paused: !permit.paused };
-              },
+              what: paused ? 'an operator resumes' : 'an operator pauses',
+              take: () => this.#order({ skip, ...(!paused && { paused: { by: 'ann', at: this.#now } }) }),
             },
-            { what: 'an operator skips a pod', take: () => this.#skip(names.slice(0, 1)) },
+            {
+              what: 'an operator skips a pod',
+              take: () => this.#order({ skip: names.slice(0, 1), ...(paused && { paused }) }),
+            },
           ]),
       ...(permit?.pods.size
         ? [
@@ -590,10 +594,13 @@ export class CloneSetPlay {
     ];
   }
 
-  #skip(skip: readonly string[]): void {
+  /** An operator orders this, and nothing else any more. */
+  #order(orders: Pick<RollOutOrders, 'paused' | 'skip'>): void {
     const found = revisionsFor({ owner: this.#set, revisions: this.#all<ControllerRevision>('revision') });
-    if (found.kind === 'create') return;
-    const rollOut = { version: 1, revision: found.update.metadata.name, skip };
+    // a pause is in effect whatever the revision
+    const revision = found.kind === 'create' ? 'web-none' : found.update.metadata.name;
+    const { version = 0 } = this.#set.status?.rollOut ?? {};
+    const rollOut: RollOutOrders = { version: version + 1, revision, ...orders };
     this.#store('set', { ...this.#set, status: { ...this.#set.status, rollOut } } as CloneSet);
   }
 
@@ -607,32 +614,35 @@ export class CloneSetPlay {
 
   /** The roll-out workflow: a permit for the pods that were chosen, which asks for more. */
   #followStanding(): void {
-    const { standing, situation, named } = this.#lastPlan ?? {};
-    const revision = situation?.scene.target.metadata.name;
-    if (revision === undefined) return;
+    const { standing, named } = this.#lastPlan ?? {};
     const permit = this.#permit;
-    if (permit?.revision !== revision) {
-      this.#permit = questionFor(revision);
+    if (permit === undefined) {
+      this.#permit = question;
       return;
     }
     const pods = this.#namedAfter(permit.pods, standing, named);
-    const isSame = pods.size === permit.pods.size && [...pods.keys()].every((uid) => permit.pods.has(uid));
+    const isSame =
+      pods.size === permit.pods.size && [...pods].every(([uid, revision]) => permit.pods.get(uid) === revision);
     if (!isSame) this.#permit = { ...permit, pods };
   }
 
-  /** The pods in flight: those that are not through yet, and those that were chosen. */
+  /** The pods in flight: those that are not through yet and still go to their revision, and those that were chosen. */
   #namedAfter(
     before: ReadonlyMap<string, string>,
     standing: CloneSetPlan['standing'] | undefined,
     named: CloneSetPlan['named'],
   ): ReadonlyMap<string, string> {
     const isInFlight = (uid: string) => ['next', 'underWay'].includes(named?.pods.get(uid)?.state ?? 'gone');
-    const left = named === undefined ? before : new Map([...before].filter(([uid]) => isInFlight(uid)));
+    const left =
+      named === undefined
+        ? before
+        : new Map([...before].filter(([uid, revision]) => revision === named.to && isInFlight(uid)));
     if (standing?.kind !== 'pods') return left;
-    const { batch } = standing;
-    const twice = batch.pods.find(({ uid }) => left.has(uid));
+    if (standing.revision !== named?.to) throw this.#broken(`pods are offered for ${standing.revision}`);
+    const twice = standing.pods.find(({ uid }) => left.has(uid));
     if (twice) throw this.#broken(`${twice.name} is chosen while it is in flight`);
-    return new Map([...left, ...batch.pods.map(({ uid }) => [uid, batch.revision] as const)]);
+    const chosen = batchesOf(standing.revision, standing.pods).flatMap(podsOf);
+    return new Map([...left, ...chosen.map(({ uid }) => [uid, standing.revision] as const)]);
   }
 
   // -------------------------------------------------------------------------------------------------------- the leaders
@@ -713,8 +723,8 @@ export class CloneSetPlay {
     }
     if (refused > 0) writer.failures = { scale: 'quota', ...(created === 0 && { nothingCreated: true }) };
     for (const intention of plan.disruption) {
-      // the permit is asked for before each disruption
-      if (this.#permit === undefined || this.#permit.paused || this.#permit !== world.permit) return;
+      // the permit and the orders are asked for before each disruption
+      if (this.#permit === undefined || this.#permit !== world.permit || isPaused(this.#set)) return;
       if (intention.kind === 'updatePod') yield* this.#update(writer, intention);
       else this.#act(writer, intention, plan.situation?.scene);
       yield describe(intention);
@@ -998,8 +1008,8 @@ export class CloneSetPlay {
           `${limits.maxUnavailable} have to be`,
       );
     }
-    const isGranted = permit !== undefined && !permit.paused && permit.revision === scene.target.metadata.name;
-    if (plan.disruption.length > 0 && !isGranted) throw this.#broken('disrupts without a permit');
+    if (plan.disruption.length > 0 && permit === undefined) throw this.#broken('disrupts without a permit');
+    if (plan.disruption.length > 0 && isPaused(world.owner)) throw this.#broken('disrupts while it is paused');
     this.#checkImages(plan, world);
     this.#checkUpkeep(plan.upkeep, scene, available);
     this.#checkBatch(plan, scene);
@@ -1064,9 +1074,12 @@ export class CloneSetPlay {
   }
 
   #checkBatch({ disruption, situation }: CloneSetPlan, scene: CloneSetScene): void {
-    if (disruption.length === 0 || (situation?.update.demand.numbers.updateNum ?? 0) < 0) return;
-    const stranger = disruption.find((step) => scene.permit?.pods.has(takenUid(step) ?? '') !== true);
-    if (stranger) throw this.#broken(`disrupts a pod that the permit does not name: ${describe(stranger)}`);
+    const isBack = (situation?.update.demand.numbers.updateNum ?? 0) < 0;
+    const { name: revision } = (isBack ? scene.other : scene.target).metadata;
+    const { pods } = scene.input.permit ?? question;
+    const stranger = disruption.find((step) => pods.get(takenUid(step) ?? '') !== revision);
+    if (stranger)
+      throw this.#broken(`disrupts a pod that the permit does not name for ${revision}: ${describe(stranger)}`);
   }
 
   #checkPartition({ disruption, situation }: CloneSetPlan, scene: CloneSetScene): void {
@@ -1260,6 +1273,10 @@ function describe(intention: Intention): string {
 
 function condition(pod: Pod, wanted: string): PodCondition | undefined {
   return pod.status?.conditions?.find(({ type }) => type === wanted);
+}
+
+function isPaused({ status }: CloneSet): boolean {
+  return status?.rollOut?.paused !== undefined;
 }
 
 function isReady(pod: Pod): boolean {

@@ -221,10 +221,15 @@ export function world(facts: WorldFacts = {}): CloneSetInput {
   };
 }
 
-/** A permit for all pods of the new revision. */
+/** A permit that names every pod, for the new revision. */
 export function permit(change: Partial<Permit> = {}): Permit {
-  return permitForAll(newName, change);
+  return { ...permitForAll(newName), ...change };
 }
+
+/** An operator has paused the roll-out to the new revision, which is not written into the set yet. */
+export const heldByOperator: Pick<CloneSetInput, 'held'> = {
+  held: { orders: { version: 1, revision: newName, paused: { by: 'ann', at: now } } },
+};
 
 /** The scene of this input. */
 export function scene(given: CloneSetInput): CloneSetScene {

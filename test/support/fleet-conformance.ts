@@ -14,15 +14,16 @@ import { type ControllerRevision, templateOf } from '../../api/fleet/revision.ts
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { type EndpointSlice, serviceLabel } from '../../plan/drain.ts';
-import { type BatchVerdict, batchOf, type ChosenPod, type PodOutcome } from '../../plan/fleet/batch.ts';
+import { type BatchOutcome, batchOf, type ChosenPod, type PodOutcome } from '../../plan/fleet/batch.ts';
 import { isInPlaceComplete } from '../../plan/fleet/in-place/completion.ts';
-import type { ChoiceVerdict, Leave } from '../../plan/fleet/permit.ts';
+import type { Answer } from '../../plan/fleet/permit.ts';
 import { isPodReady } from '../../plan/fleet/pods.ts';
 import type { ControllerOf } from '../../watcher/controller.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { type ControllerContextOptions, type RunningController, runController } from './controller-context.ts';
 import { MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
 import { strategicMerge } from './fake-api/strategic-merge.ts';
+import { alive, PlayedRollOut } from './played-roll-out.ts';
 import { PodOnNode } from './pod-on-node.ts';
 import { waitFor } from './wait.ts';
 
@@ -162,38 +163,20 @@ class Conformance {
   }
 
   /** What a roll-out does: it asks which pods go next and has these carried out, until there are no more. */
-  async rollOut(
-    asked: Partial<Leave> & Pick<Leave, 'revision'>,
-    { life = forEver, most = Number.POSITIVE_INFINITY }: { readonly life?: PermitLife; readonly most?: number } = {},
-  ): Promise<RolledOut> {
-    const leave: Leave = { paused: false, ...asked };
-    const batches: Promise<BatchVerdict>[] = [];
-    for (let number = 1; ; number += 1) {
-      const after = batches.map((_, index) => index + 1);
-      const verdict = await this.#queue().choose(uid, { ...leave, after }, life);
-      if (verdict.kind === 'batch') {
-        const { batch } = verdict;
-        const carriedOut = this.#queue().carryOut(uid, { number, revision: leave.revision, batch }, life);
-        carriedOut.catch(() => undefined); // it is awaited below, unless the next question fails first
-        batches.push(carriedOut);
-      }
-      if (verdict.kind === 'batch' && number < most) continue;
-      const pods = (await Promise.all(batches)).flatMap((batch) => batch.pods);
-      return { verdict, pods };
-    }
+  async rollOut({ life, most }: { readonly life?: PermitLife; readonly most?: number } = {}): Promise<RolledOut> {
+    const play = new PlayedRollOut(() => this.#queue(), uid, life);
+    const answer = await play.run(most);
+    return { answer, pods: play.results.flatMap(({ pods }) => pods) };
   }
 
   /** Has these pods updated and no others. */
-  async update(revision: string, pods: readonly [Pod, ...Pod[]]): Promise<BatchVerdict> {
+  async update(revision: string, pods: readonly [Pod, ...Pod[]]): Promise<BatchOutcome> {
     const chosen = pods.map(({ metadata }): ChosenPod => {
       const { namespace = '', name: podName, uid: podUid } = metadata;
       return { namespace, name: podName, uid: podUid, how: 'inPlace', containers: [['app']] };
     });
     const batch = batchOf(revision, chosen as [ChosenPod]);
-    void this.#queue()
-      .choose(uid, { revision, paused: false, after: [1] }, forEver)
-      .catch(() => undefined);
-    return await this.#queue().carryOut(uid, { number: 1, revision, batch }, forEver);
+    return await this.#queue().carryOut(uid, { number: 1, batch }, alive);
   }
 
   #queue() {
@@ -279,11 +262,9 @@ class Conformance {
 
 /** What a roll-out has come to. */
 interface RolledOut {
-  readonly verdict: ChoiceVerdict;
+  readonly answer: Answer;
   readonly pods: readonly PodOutcome[];
 }
-
-const forEver: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
 
 /** The tests that every kind passes. */
 export function fleetConformance(kind: FleetKindUnderTest): void {
@@ -323,11 +304,11 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       const fleet = begin();
       await fleet.settle();
       const before = fleet.pods().map(({ metadata }) => metadata.uid);
-      const revision = await fleet.change('app:2');
-      const rolledOut = fleet.rollOut({ revision });
+      await fleet.change('app:2');
+      const rolledOut = fleet.rollOut();
       await fleet.until('all pods to be updated', () => fleet.running('app:2').length === replicas);
-      const { verdict, pods } = await rolledOut;
-      expect(verdict).toMatchObject({ kind: 'allDone', arrived: replicas });
+      const { answer, pods } = await rolledOut;
+      expect(answer).toMatchObject({ kind: 'done', summary: expect.stringMatching(`^${replicas} of `) });
       expect(pods.map(({ pod }) => pod).toSorted()).toEqual(fleet.running('app:2'));
       expect(pods.every(({ how, at, ms, why }) => how === 'inPlace' && at && ms !== undefined && !why)).toBe(true);
       expect(fleet.changedInService).toEqual([]);
@@ -339,9 +320,9 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
     it('begins nothing more once the permit has ended, and finishes what has begun', async () => {
       const fleet = begin();
       await fleet.settle();
-      const revision = await fleet.change('app:2');
+      await fleet.change('app:2');
       const end = new AbortController();
-      const verdict = fleet.rollOut({ revision }, { life: { isAlive: () => !end.signal.aborted, ended: end.signal } });
+      const verdict = fleet.rollOut({ life: { isAlive: () => !end.signal.aborted, ended: end.signal } });
       const lost = expect(verdict).rejects.toThrow('the activity has ended');
       await fleet.until('a pod to be on its way', () => fleet.wanting('app:2').length > 0);
       end.abort(new Error('the activity has ended'));
@@ -394,16 +375,16 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       const fleet = begin();
       await fleet.settle();
       const revision = await fleet.change('app:2');
-      const updated = fleet.rollOut({ revision }, { most: 1 });
+      const updated = fleet.rollOut({ most: 1 });
       await fleet.until('the first pod to be updated', () => fleet.running('app:2').length === 1);
       await updated;
       const { 'app:1': old = '' } = fleet.revisions();
       const by = { by: 'ann', at: '2026-11-21T06:00:00Z' };
       fleet.apply(template('app:2'), { version: 1, revision, undo: { to: old, ...by } });
       await fleet.rest();
-      const undone = fleet.rollOut({ revision: old });
+      const undone = fleet.rollOut();
       await fleet.until('the pod to be taken back', () => fleet.running('app:1').length === replicas);
-      expect(await undone).toMatchObject({ verdict: { kind: 'allDone' }, pods: [{}] });
+      expect(await undone).toMatchObject({ answer: { kind: 'done' }, pods: [{}] });
       const restarts = fleet.pods().map(({ status }) => status?.containerStatuses?.[0]?.restartCount ?? 0);
       expect(restarts.toSorted()).toEqual([0, 0, 2]);
     });
@@ -415,9 +396,9 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       const revision = await fleet.change('app:2');
       fleet.apply(template('app:2'), { version: 1, revision, skip: [left ?? ''] });
       await fleet.rest();
-      const rolledOut = fleet.rollOut({ revision });
+      const rolledOut = fleet.rollOut();
       await fleet.until('the others to be updated', () => fleet.running('app:2').length === replicas - 1);
-      expect(await rolledOut).toMatchObject({ verdict: { kind: 'allDone', arrived: replicas - 1 }, pods: [{}, {}] });
+      expect(await rolledOut).toMatchObject({ answer: { kind: 'done' }, pods: [{}, {}] });
       await fleet.rest();
       expect(fleet.wanting('app:1')).toEqual([left]);
     });
@@ -439,10 +420,10 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       const fleet = begin();
       fleet.poison();
       await fleet.settle();
-      const revision = await fleet.change('app:2');
-      const rolledOut = fleet.rollOut({ revision });
+      await fleet.change('app:2');
+      const rolledOut = fleet.rollOut();
       await fleet.until('all pods to be updated', () => fleet.running('app:2').length === replicas);
-      expect((await rolledOut).verdict.kind).toBe('allDone');
+      expect((await rolledOut).answer.kind).toBe('done');
     });
   });
 }

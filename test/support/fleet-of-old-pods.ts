@@ -6,13 +6,13 @@ import { TrivialCluster, type TrivialFleet } from './trivial-fleet.ts';
  * A fleet whose ready pods are of the revision `old`, while it asks for another one, and the queue of one term. `pass` lets
  * everything happen that needs no more time.
  */
-export async function fleetWithOldPods(fleet: TrivialFleet, blockedAfterMs: number, pass: () => Promise<void>) {
+export async function fleetWithOldPods(fleet: TrivialFleet, pass: () => Promise<void>) {
   const cluster = new TrivialCluster();
   const newTerm = () => {
     const queue = new FleetQueue({
       ...{ fleet: cluster.fleet(), log: pino({ level: 'silent' }), nowMs: () => Date.now() },
       term: { isLeading: () => true, lost: new AbortController().signal },
-      ...{ blockedAfterMs, concurrency: 4, parallelSteps: 4 },
+      ...{ concurrency: 4, parallelSteps: 4 },
     });
     cluster.onShown = (changed) => queue.add(changed, 'changed');
     return queue;

@@ -2,7 +2,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import type { temporal } from '@temporalio/proto';
 import type { CarryOutBatchInput } from '../../activities/fleet/batches.ts';
-import type { BatchVerdict } from '../../plan/fleet/batch.ts';
+import type { BatchOutcome } from '../../plan/fleet/batch.ts';
 import type { Wave, WaveOutcome } from '../../plan/images/pull-waves.ts';
 
 /** The history of one run. */
@@ -33,7 +33,7 @@ export interface BatchInHistory {
   readonly summary: string;
   readonly input: CarryOutBatchInput;
   /** Absent: it came to none. */
-  readonly verdict?: BatchVerdict;
+  readonly verdict?: BatchOutcome;
 }
 
 /** The batches of a roll-out, in the order in which they were chosen. */
@@ -41,7 +41,7 @@ export function batchesIn(history: History): readonly BatchInHistory[] {
   const events = history.events ?? [];
   const verdicts = new Map(
     events.flatMap(({ activityTaskCompletedEventAttributes: completed }) =>
-      completed ? [[String(completed.scheduledEventId), decoded<BatchVerdict>(completed.result?.payloads)]] : [],
+      completed ? [[String(completed.scheduledEventId), decoded<BatchOutcome>(completed.result?.payloads)]] : [],
     ),
   );
   return events.flatMap(({ eventId, userMetadata, activityTaskScheduledEventAttributes: scheduled }) => {

@@ -1,9 +1,8 @@
 import type { Permit } from '../../plan/fleet/permit.ts';
 
-/** A permit that names every pod there may be. */
-export function permitForAll(revision: string, change: Partial<Permit> = {}): Permit {
-  const pods = new EveryPod(change.revision ?? revision);
-  return { revision, paused: false, pods, chooses: false, ...change };
+/** A permit that names every pod there may be, for this revision. */
+export function permitForAll(revision: string, { chooses = false }: Partial<Pick<Permit, 'chooses'>> = {}): Permit {
+  return { pods: new EveryPod(revision), chooses };
 }
 
 class EveryPod extends Map<string, string> {

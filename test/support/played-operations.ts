@@ -52,6 +52,7 @@ export type OperationType = keyof typeof operationTypes;
 
 const node = { name: 'node-1', uid: 'node-uid' };
 const at = '2026-11-22T10:00:00Z';
+const rolledOut = { kind: 'done', summary: '5 of 5 pods are of revision new' } as const;
 
 /** The input of an operation of this type for an object with this UID. */
 export function inputOf(type: OperationType, uid: string): object {
@@ -171,16 +172,21 @@ export const uneventful: Answers = {
   steerPullJob: () => undefined,
   announceSteering: () => undefined,
   announceRollOutCommand: () => undefined,
-  'fleet.v1.chooseBatch': ({ nth }) =>
+  'fleet.v1.next': ({ nth }) =>
     nth === 1
       ? {
-          kind: 'batch',
-          batch: batchOf('new', [{ namespace: 'shop', name: 'web', uid: 'u', how: 'inPlace', containers: [['app']] }]),
-          of: 5,
-          updated: 4,
+          kind: 'pods',
+          batches: [
+            batchOf('new', [{ namespace: 'shop', name: 'web', uid: 'u', how: 'inPlace', containers: [['app']] }]),
+          ],
+          ...{ more: false, of: 5, updated: 4 },
         }
-      : { kind: 'allDone', summary: '5 of 5 pods are of revision new', arrived: 5 },
-  'fleet.v1.carryOutBatch': () => ({ summary: '5 of 5 pods are updated', pods: [{ pod: 'web', how: 'inPlace' }] }),
+      : rolledOut,
+  'fleet.v1.carryOutBatch': () => ({
+    summary: '5 of 5 pods are updated',
+    pods: [{ pod: 'web', how: 'inPlace' }],
+    next: rolledOut,
+  }),
   'fleet.v1.applyCommand': ({ input: { by = 'ann' } }) => ({ by, answer: {} }),
   'fleet.v1.tellNodes': ({ nth }) =>
     nth === 1 ? { kind: 'wave', nodes: ['node-1'], of: 1, ended: 0, rest: 0 } : { kind: 'idle', of: 1, ended: 1 },

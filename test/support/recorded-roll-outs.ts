@@ -28,12 +28,15 @@ export const rollOutScenarios: Readonly<Record<string, Scenario>> = {
   },
 
   async blocked(rollOuts) {
-    const rollOut = await toTheMiddle(rollOuts);
+    const rollOut = await rollOuts.begin({ maxUnavailable: 1 }, (uid) => {
+      rollOuts.cluster.order(uid, { version: 1, revision: 'new', skip: ['pod-5'] });
+      rollOuts.cluster.breakDown(uid, 'pod-5');
+    });
     await rollOut.shows('RollingOut', 'BudgetSpent');
     await rollOut.tell('changed', null);
     await rollOut.tell('changed', { ...rollOut.facts(), generation: 3 });
     await rollOut.shows('RollingOut', 'BudgetSpent');
-    return { blocked: await toTheEnd(rollOut) };
+    return { blocked: await toTheEnd(rollOut, 'new', 5) };
   },
 
   async turned(rollOuts) {
@@ -42,19 +45,10 @@ export const rollOutScenarios: Readonly<Record<string, Scenario>> = {
     return { turned: await toTheEnd(rollOut, 'newer') };
   },
 
-  async notTold(rollOuts) {
-    const rollOut = await toTheMiddle(rollOuts);
-    const fleet = rollOuts.cluster.fleetOf(rollOut.uid);
-    if (!fleet) throw new Error('the fleet is gone');
-    rollOuts.cluster.put({ ...fleet, revision: 'newer' });
-    await rollOut.handle.result();
-    return { 'not-told': rollOut.handle };
-  },
-
   async withdrawn(rollOuts) {
     const rollOut = await toTheMiddle(rollOuts);
     rollOuts.cluster.remove(rollOut.uid);
-    await rollOut.tell('changed', { withdrawn: true });
+    await rollOut.tell();
     return { withdrawn: rollOut.handle };
   },
 

@@ -4,7 +4,7 @@ import { activitiesByHand, failedTasks } from './by-hand.ts';
 import { type BatchInHistory, batchesIn } from './history.ts';
 import type { RollOuts, TrivialRollOut } from './trivial-roll-outs.ts';
 
-export type FleetActivity = 'fleet.v1.chooseBatch' | 'fleet.v1.carryOutBatch';
+export type FleetActivity = 'fleet.v1.next' | 'fleet.v1.carryOutBatch';
 
 /** What people can do to a roll-out with `temporal`. */
 export function byHand({ client, cluster }: Pick<RollOuts, 'client' | 'cluster'>, rollOut: TrivialRollOut) {

@@ -5,14 +5,12 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
 import { hashAnnotation, injectedListAnnotation } from '../../api/sidecar-set/marks.ts';
 import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
-import type { BatchVerdict, PodBatch } from '../../plan/fleet/batch.ts';
-import { podsOf } from '../../plan/fleet/batch.ts';
-import type { ChoiceVerdict, Leave } from '../../plan/fleet/permit.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
 import { type ControllerContextOptions, type RunningController, runController } from './controller-context.ts';
 import type { MemoryCluster } from './fake-api/memory-cluster.ts';
 import { sidecarSetDraft } from './objects/sidecar-set.ts';
+import { PlayedRollOut } from './played-roll-out.ts';
 import { waitFor } from './wait.ts';
 
 export const setUid = 'set-uid';
@@ -121,63 +119,14 @@ export function usePlayedSidecarSets() {
   return { run, repeat, stopAfterwards };
 }
 
-export const alive: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
-
-/** What a roll-out does, without Temporal: it asks which pods go next, has them carried out, and asks again. */
-export class PlayedRollOut {
-  readonly batches: PodBatch[] = [];
-  readonly verdicts: BatchVerdict[] = [];
-  readonly waits: string[] = [];
-  readonly #running: RunningController;
-  readonly #life: PermitLife;
-  readonly #inFlight = new Map<number, Promise<unknown>>();
-  #next = 1;
-
-  constructor(running: RunningController, life: PermitLife = alive) {
-    this.#running = running;
-    this.#life = life;
-  }
-
-  get #queue() {
-    const queue = this.#running.controller.fleet?.queue();
-    if (queue === undefined) throw new Error('this controller does not lead');
-    return queue;
-  }
-
-  /** Asks once, and has what may go carried out. */
-  async ask(leave: Leave): Promise<ChoiceVerdict> {
-    const choice = { ...leave, after: [...this.#inFlight.keys()] };
-    const verdict = await this.#queue.choose(setUid, choice, this.#life);
-    if (verdict.kind === 'blocked') this.waits.push(verdict.waitingFor.reason);
-    if (verdict.kind !== 'batch') return verdict;
-    const number = this.#next++;
-    this.batches.push(verdict.batch);
-    const carried = this.#queue
-      .carryOut(setUid, { number, revision: leave.revision, batch: verdict.batch }, this.#life)
-      .then((result) => void this.verdicts.push(result))
-      .catch(() => undefined)
-      .finally(() => this.#inFlight.delete(number));
-    this.#inFlight.set(number, carried);
-    return verdict;
-  }
-
-  /** Goes on until everything is rolled out, or there is something to wait for. */
-  async run(leave: Leave): Promise<ChoiceVerdict> {
-    for (;;) {
-      const verdict = await this.ask(leave);
-      if (verdict.kind === 'batch') continue;
-      if (verdict.kind === 'allDone') await Promise.all(this.#inFlight.values());
-      return verdict;
-    }
-  }
-
-  get pods(): readonly string[] {
-    return this.batches.flatMap((batch) => podsOf(batch).map(({ namespace, name }) => `${namespace}/${name}`));
-  }
-}
-
-export function leaveFor(revision: string, more: Partial<Leave> = {}): Leave {
-  return { revision, paused: false, ...more };
+/** The roll-out of the SidecarSet, without Temporal. */
+export function playedRollOut({ controller }: RunningController, life?: PermitLife): PlayedRollOut {
+  const queue = () => {
+    const leading = controller.fleet?.queue();
+    if (leading === undefined) throw new Error('this controller does not lead');
+    return leading;
+  };
+  return new PlayedRollOut(queue, setUid, life);
 }
 
 export function setIn(cluster: MemoryCluster): SidecarSet | undefined {

@@ -30,7 +30,7 @@ export const activitiesOf = {
   refreshEnvironment: { look: 'lookAtEnvironment', act: 'node.v1.refreshContainer' },
   pullImages: { look: 'lookAtNodeImage', act: 'node.v1.pullImage' },
   pullOnNodes: { look: 'lookAtPullJob', act: 'steerPullJob' },
-  rollOut: { look: 'fleet.v1.chooseBatch', act: 'fleet.v1.carryOutBatch' },
+  rollOut: { look: 'fleet.v1.next', act: 'fleet.v1.carryOutBatch' },
   terminateSidecars: { look: 'lookAtSidecars', act: 'endSidecars' },
   swapSidecar: { look: 'fleet.v1.lookAtSwap', act: 'fleet.v1.swapStep' },
 } as const satisfies Readonly<Record<OperationType, { readonly look: ActivityName; readonly act: ActivityName }>>;

@@ -12,16 +12,14 @@ import {
   type SwapProgress,
   wantedWork,
 } from '../../plan/sidecar-swap/progress.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
 import { type RunningController, runController } from './controller-context.ts';
 import { MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
 import { newGate } from './gate.ts';
+import { alive, PlayedRollOut } from './played-roll-out.ts';
 import { aSidecarSet, imagesOf, type SetFacts } from './sidecar-pods.ts';
 import { waitFor } from './wait.ts';
-
-const alive: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
 
 /** One operation, as the workflow carries it out, on the holder of the controller. */
 export class PlayedOperation {
@@ -212,21 +210,10 @@ export class SwapWorld {
     const set = await waitFor('the status', () => this.setOf(name));
     const queue = this.#controller.controller.fleet?.queue();
     if (queue === undefined) throw new Error('this controller does not lead');
-    const inFlight = new Map<number, Promise<unknown>>();
-    for (let number = 1; number <= times && !this.isOver; ) {
-      const revision = this.setOf(name)?.status?.latestRevision ?? '';
-      const leave = { revision, paused: false };
-      const verdict = await queue.choose(set.metadata.uid, { ...leave, after: [...inFlight.keys()] }, alive);
-      if (verdict.kind === 'batch') {
-        const nth = number++;
-        const carried = queue
-          .carryOut(set.metadata.uid, { number: nth, revision, batch: verdict.batch }, alive)
-          .catch(() => undefined) // the test is over
-          .finally(() => inFlight.delete(nth));
-        inFlight.set(nth, carried);
-      } else {
-        await Promise.race([...inFlight.values(), new Promise((resolve) => void setTimeout(resolve, 50))]);
-      }
+    const play = new PlayedRollOut(() => queue, set.metadata.uid);
+    while (play.batches.length < times && !this.isOver) {
+      play.ask();
+      await new Promise((resolve) => void setTimeout(resolve, 20));
     }
   }
 

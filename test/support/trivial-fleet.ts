@@ -2,9 +2,8 @@ import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { NotLeading } from '../../kube/fence.ts';
 import { waitFor } from '../../plan/decision.ts';
-import { batchOf } from '../../plan/fleet/batch.ts';
-import type { FleetPlan, NamedPod, NamedPods, Permit, Standing } from '../../plan/fleet/permit.ts';
-import { heldBy, isHeld, ordersFor, toldOrders } from '../../plan/fleet/roll-out-orders.ts';
+import type { FleetPlan, NamedPod, NamedPods, Permit, RollOutWanted, Standing } from '../../plan/fleet/permit.ts';
+import { isHeld, ordersFor, toldOrders } from '../../plan/fleet/roll-out-orders.ts';
 import type { FleetKind, Seen } from '../../watcher/fleet/kind.ts';
 
 /** The least that can be rolled out: so many pods, all of one revision, some of which may be down. */
@@ -15,6 +14,8 @@ export interface TrivialFleet {
   readonly maxUnavailable: number;
   /** How long a pod has to be ready before it counts. */
   readonly minReadyMs: number;
+  /** Absent until it is put into a cluster. */
+  readonly generation?: number;
   /** What operators have decided; absent: nothing. */
   readonly orders?: RollOutOrders;
 }
@@ -50,12 +51,11 @@ export interface TrivialWrite {
 /** Makes and removes pods without a permit; under one restarts pods of another revision, within the budget. */
 export function planTrivialFleet(
   { fleet, pods }: TrivialWorld,
-  handed: Permit | undefined,
+  permit: Permit | undefined,
   nowMs: number,
 ): FleetPlan<TrivialStep> {
   const target = targetOf(fleet);
   const orders = ordersNow(fleet);
-  const permit = handed && heldBy(orders, handed, false);
   const { skip = [] } = orders ?? {};
   const unavailable = pods.filter((pod) => !isAvailable(pod, fleet, nowMs));
   const nextReady = unavailable.flatMap(({ readyAtMs }) =>
@@ -64,16 +64,19 @@ export function planTrivialFleet(
   const again = nextReady.length === 0 ? {} : { againInMs: Math.min(...nextReady) - nowMs };
   const rolled = pods.filter(({ revision }) => revision === target);
   const upkeep = replicaSteps(fleet, pods);
-  const rest = (standing: Standing): FleetPlan<TrivialStep> => ({ upkeep, disruption: [], standing, ...again });
+  const rollOut = wantedOf({ fleet, pods });
+  const rest = (standing: Standing): FleetPlan<TrivialStep> => ({
+    ...{ upkeep, disruption: [], standing, rollOut },
+    ...again,
+  });
 
   if (!permit) return rest({ kind: 'working' });
-  if (permit.revision !== target) return rest({ kind: 'superseded' });
   const done = rolled.filter((pod) => isAvailable(pod, fleet, nowMs)).length;
   const summary = `${done} of ${fleet.replicas} pods are of revision ${target}`;
-  const allDone = { kind: 'allDone', summary, arrived: done } as const;
+  const allDone = { kind: 'allDone', summary } as const;
   const namedNow = (begun: readonly TrivialPod[]) => namedIn({ fleet, pods }, { permit, begun, done, nowMs });
   if (done === fleet.replicas) return { ...rest(allDone), named: namedNow([]) };
-  if (permit.paused) {
+  if (isHeld(orders)) {
     const reason = orders?.aborted ? 'Aborted' : 'PausedByOperator';
     const waits = rest({ kind: 'waiting', wait: waitFor(reason, [], 'Resume the roll-out') });
     return { ...waits, named: namedNow([]) };
@@ -82,18 +85,18 @@ export function planTrivialFleet(
   // A pod that is down already costs the budget nothing more when it is restarted.
   const room = fleet.maxUnavailable - unavailable.length;
   const left = pods.filter(({ name, revision }) => revision !== target && !skip.includes(name));
-  const promised = left.filter(({ name }) => permit.pods.has(name));
+  const promised = left.filter(({ name }) => permit.pods.get(name) === target);
   const inTurn = [...promised, ...left.filter((pod) => !promised.includes(pod))];
   const broken = inTurn.filter((pod) => unavailable.includes(pod));
   const sound = inTurn.filter((pod) => !unavailable.includes(pod)).slice(0, Math.max(0, room));
   const may = [...broken, ...sound];
   const begun = may.filter((pod) => promised.includes(pod));
   const disruption = begun.map(({ name }): TrivialStep => ({ kind: 'restart', name }));
-  const plan = (standing: Standing) => ({ upkeep, disruption, standing, named: namedNow(begun), ...again });
+  const plan = (standing: Standing) => ({ upkeep, disruption, standing, rollOut, named: namedNow(begun), ...again });
   const [next, ...others] = permit.chooses
     ? may.filter((pod) => !promised.includes(pod)).map(({ name }) => chosen(name))
     : [];
-  if (next) return plan({ kind: 'pods', batch: batchOf(target, [next, ...others]) });
+  if (next) return plan({ kind: 'pods', revision: target, pods: [next, ...others], more: false });
   if (disruption.length > 0) return plan({ kind: 'working' });
   if (left.length === 0 && done + skip.length >= fleet.replicas) return plan(allDone);
   const names = unavailable.map(({ name }) => `Pod/${name}`);
@@ -123,9 +126,22 @@ function namedIn(
   const known = pods.filter(({ name }) => at.permit.pods.has(name));
   const updated = pods.filter(({ revision }) => revision === targetOf(fleet)).length;
   return {
+    to: targetOf(fleet),
     pods: new Map(known.map((pod) => [pod.name, stand(pod)])),
     awaited: 0,
     progress: { of: fleet.replicas, updated, ready: at.done },
+  };
+}
+
+function wantedOf({ fleet, pods }: TrivialWorld): RollOutWanted {
+  const { generation = 1, revision, replicas } = fleet;
+  const orders = toldOrders(ordersNow(fleet));
+  const skip = ordersNow(fleet)?.skip ?? [];
+  const isLeft = pods.some((pod) => pod.revision !== targetOf(fleet) && !skip.includes(pod.name));
+  return {
+    facts: { generation, revision, previous: 'old', replicas, ...(orders && { orders }) },
+    isWanted: isLeft,
+    isRolledOut: !isLeft,
   };
 }
 
@@ -169,13 +185,15 @@ export class TrivialCluster {
   showsAtOnce = true;
   /** Asked before each write; throws in place of it. */
   beforeWrite: (step: TrivialStep, uid: string) => void | Promise<void> = () => undefined;
-  /** Called when the roll-out of a fleet is parked, and has to ask again. */
-  onWake: (uid: string) => Promise<boolean> = async () => true;
+  /** Called when the roll-out of a fleet has to ask. */
+  onWake: (uid: string) => void = () => undefined;
   /** True: a write that was decided for an earlier state of its pod is refused as a conflict. */
   refusesStale = false;
 
   put(fleet: TrivialFleet): void {
-    this.#write(fleet.uid, { fleet, pods: this.#written.get(fleet.uid)?.pods ?? [] });
+    const before = this.#written.get(fleet.uid);
+    const generation = (before?.fleet.generation ?? 0) + 1;
+    this.#write(fleet.uid, { fleet: { ...fleet, generation }, pods: before?.pods ?? [] });
   }
 
   /** Writes what operators have ordered, as the status of a real fleet. */
@@ -237,14 +255,13 @@ export class TrivialCluster {
         return world && orders ? { ...world, fleet: { ...world.fleet, orders } } : world;
       },
       plan: planTrivialFleet,
-      ordersOf: (uid) => toldOrders(ordersOf(uid)),
       podOf: ({ name }) => ({ namespace: 'shop', name, uid: name }),
       isForbidden: (uid, { name }) => {
         const { fleet } = this.#shown.get(uid) ?? {};
         const orders = fleet && ordersFor(ordersOf(uid), fleet.revision);
         return isHeld(orders) || orders?.skip?.includes(name) === true;
       },
-      wake: async (uid) => await this.onWake(uid),
+      wake: (uid) => this.onWake(uid),
       act: async (step, { fleet, pods: seen }) => {
         const { uid } = fleet;
         await this.beforeWrite(step, uid);

@@ -44,6 +44,8 @@ export interface RollOuts {
   begin(overrides?: Partial<TrivialFleet>, beforeRollOut?: (uid: string) => void): Promise<TrivialRollOut>;
   /** From now on the API server answers so when orders are written for this fleet; undefined: it writes them. */
   refuseOrders(uid: string, refusal: 'Denied' | 'Superseded' | undefined): void;
+  /** Has the leaders look at a fleet. */
+  look(uid: string): void;
   /** Ends the term of the watcher and begins the next one. */
   newTerm(): Promise<void>;
   /**
@@ -58,6 +60,8 @@ export interface RollOuts {
 
 /** Awaited at each of these moments; told of which fleet. */
 export interface BatchMoments {
+  /** The roll-out asks. What is thrown keeps the question pending. */
+  beforeNext: (uid: string) => void;
   /** A batch has been chosen, and its permit is about to be handed to the queue. */
   beforePermit: (uid: string) => void | Promise<void>;
   /** A batch has its verdict, and Temporal does not know it yet. */
@@ -67,7 +71,6 @@ export interface BatchMoments {
 export class TrivialRollOut {
   readonly uid: string;
   readonly #rollOuts: Pick<RollOuts, 'cluster' | 'client'>;
-  #generation = 1;
 
   constructor(uid: string, rollOuts: Pick<RollOuts, 'cluster' | 'client'>) {
     this.uid = uid;
@@ -88,17 +91,16 @@ export class TrivialRollOut {
     const fleet = cluster.fleetOf(this.uid);
     if (!fleet) throw new Error('the fleet is gone');
     cluster.put({ ...fleet, ...change });
-    this.#generation++;
     await this.tell();
   }
 
   facts(): RollOutFacts {
-    const { revision = '', replicas = 0, orders } = this.#rollOuts.cluster.fleetOf(this.uid) ?? {};
-    return { generation: this.#generation, revision, previous: 'old', replicas, ...(orders && { orders }) };
+    const { generation = 1, revision = '', replicas = 0, orders } = this.#rollOuts.cluster.fleetOf(this.uid) ?? {};
+    return { generation, revision, previous: 'old', replicas, ...(orders && { orders }) };
   }
 
   /** Tells the roll-out what the fleet is like, or starts it. */
-  async tell(signal: string = changedSignal, payload: unknown = this.facts()): Promise<void> {
+  async tell(signal: string = changedSignal, payload: unknown = null): Promise<void> {
     await this.#rollOuts.client.workflow.signalWithStart(rollOutType, {
       workflowId: rollOutId(this.uid),
       taskQueue: queues.cluster,
@@ -144,7 +146,8 @@ export class TrivialRollOut {
 
 /**
  * Starts all that a roll-out needs on the instance of this name, or on the one that WINDLASS_INSTANCE names; with another
- * Temporal if its address is given. `longWaitMs`: after how long a wait is parked; absent: as in production.
+ * Temporal if its address is given. `longWaitMs`: after how long a batch of which nothing changes is given back; absent: as in
+ * production.
  */
 export async function startRollOuts({
   instance,
@@ -189,20 +192,19 @@ export async function startRollOuts({
     resourceOf: (wanted) => (wanted === kind ? cloneSets : undefined),
   });
   const refusals = new Map<string, 'Denied' | 'Superseded'>();
-  const moments: BatchMoments = { beforePermit: () => undefined, beforeVerdict: () => undefined };
+  const moments: BatchMoments = {
+    beforeNext: () => undefined,
+    beforePermit: () => undefined,
+    beforeVerdict: () => undefined,
+  };
   const terms = new Set<WatcherTerm>();
   cluster.onShown = (uid) => {
     for (const { queue } of terms) queue.add(uid, 'changed');
   };
-  cluster.onWake = async (uid) => {
-    try {
-      await client.withDeadline(Date.now() + 2_000, () =>
-        client.workflow.getHandle(rollOutId(uid)).signal(changedSignal, null),
-      );
-      return true;
-    } catch {
-      return false;
-    }
+  cluster.onWake = (uid) => {
+    void client
+      .withDeadline(Date.now() + 2_000, () => client.workflow.getHandle(rollOutId(uid)).signal(changedSignal, null))
+      .catch(() => undefined); // it is told again as long as it does not ask
   };
   // all fleets are called `web`: here each has its UID as its name
   const kube = {
@@ -229,6 +231,7 @@ export async function startRollOuts({
           ...{ generation, previous: 'old', replicas: cluster.fleetOf(uid)?.replicas ?? 0 },
           revision: cluster.fleetOf(uid)?.revision ?? '',
         }),
+        blockedBy: () => [],
         podsOf: (uid) => cluster.pods(uid).map(({ name }) => ({ name, spendsBudget: false })),
         look: (uid) => queue.add(uid, 'edited'),
         quiet: (uid, withinMs) => queue.quiet(uid, withinMs),
@@ -242,7 +245,6 @@ export async function startRollOuts({
       fleet: cluster.fleet(isLeading, heldOrders),
       term: { isLeading, lost: lost.signal },
       log,
-      blockedAfterMs: 1_000,
       ...(longWaitMs !== undefined && { longWaitMs }),
       concurrency: 4,
       parallelSteps: 4,
@@ -312,6 +314,9 @@ export async function startRollOuts({
       else refusals.delete(uid);
     },
     moments,
+    look(uid) {
+      for (const { queue } of terms) queue.add(uid, 'fullPass');
+    },
     async newTerm() {
       await endTerms([...terms], 'the lease is lost');
       beginTerm();
@@ -345,14 +350,17 @@ function holderWith(holder: PermitHolder, moments: BatchMoments, isLeading: () =
     if (!isLeading()) throw new NotLeading('this watcher is not the leader');
   };
   return {
-    choose: (...args) => holder.choose(...args),
+    next(uid, question) {
+      moments.beforeNext(uid);
+      return holder.next(uid, question);
+    },
     progressOf: (...args) => holder.progressOf(...args),
     async carryOut(uid, request, life) {
       await moments.beforePermit(uid);
-      const verdict = await holder.carryOut(uid, request, life);
+      const result = await holder.carryOut(uid, request, life);
       await moments.beforeVerdict(uid);
       mustLead();
-      return verdict;
+      return result;
     },
   };
 }

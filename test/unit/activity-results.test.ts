@@ -3,6 +3,7 @@ import { ActivityFailure, ApplicationFailure, TimeoutFailure, type TimeoutType }
 import { containerActivities } from '../../activities/cri/containers.ts';
 import { imageActivities } from '../../activities/cri/images.ts';
 import type { FleetActivities } from '../../activities/fleet/contract.ts';
+import { batchOf } from '../../plan/fleet/batch.ts';
 import { clusterActivities } from '../../workers/cluster-worker.ts';
 import { reasonOf } from '../../workflows/shared/refusals.ts';
 import { type ActivityName, activityResults, checkedResult } from '../../workflows/shared/results.ts';
@@ -12,7 +13,7 @@ const nobody = {} as never;
 describe('the list of activity results', () => {
   it('F5: has a row for every activity that a worker registers, and for no other', () => {
     const fleet = {
-      'fleet.v1.chooseBatch': nobody,
+      'fleet.v1.next': nobody,
       'fleet.v1.carryOutBatch': nobody,
       'fleet.v1.applyCommand': nobody,
       'fleet.v1.tellNodes': nobody,
@@ -31,6 +32,15 @@ describe('the list of activity results', () => {
   });
 
   const wait = { reason: 'Paused', blockedBy: ['a'], blockedCount: 1, since: 'now', unblock: 'b' };
+  const facts = {
+    ...{ generation: 3, revision: 'web-2', previous: 'web-1', replicas: 5 },
+    orders: { version: 1, revision: 'web-2', paused: { by: 'ann', at: '2026-11-22T10:00:00Z' }, skip: ['web-0'] },
+  };
+  const batch = batchOf('web-2', [
+    { namespace: 'shop', name: 'web-0', uid: 'a', how: 'inPlace', containers: [['app']] },
+  ]);
+  const named = { kind: 'pods', batches: [batch], more: false, of: 5, updated: 2 };
+  const through = { summary: '', pods: [{ pod: 'web-0', how: 'recreate', why: 'it is gone' }] };
   const good: readonly (readonly [ActivityName, unknown])[] = [
     ['lookAtRequest', { kind: 'gone' }],
     ['lookAtPullJob', { kind: 'open', image: 'nginx:1.27' }],
@@ -39,9 +49,18 @@ describe('the list of activity results', () => {
     ['fleet.v1.swapStep', { kind: 'written', at: '2026-11-22T10:00:00Z' }],
     ['fleet.v1.awaitSwap', { kind: 'blocked', waitingFor: wait }],
     ['reportRequest', undefined],
-    ['fleet.v1.chooseBatch', { kind: 'blocked', waitingFor: wait }],
-    ['fleet.v1.chooseBatch', { kind: 'blocked', waitingFor: wait, parked: true }],
-    ['fleet.v1.carryOutBatch', { summary: '', pods: [{ pod: 'web-0', how: 'recreate', why: 'it is gone' }] }],
+    ['fleet.v1.next', { ...named, facts }],
+    ['fleet.v1.next', { kind: 'nothing', facts }],
+    ['fleet.v1.next', { kind: 'wait', waitingFor: wait }],
+    ['fleet.v1.next', { kind: 'done', summary: '5 of 5', facts }],
+    ['fleet.v1.next', { kind: 'withdrawn' }],
+    ['fleet.v1.carryOutBatch', { ...through, next: named }],
+    ['fleet.v1.carryOutBatch', { ...through, next: { kind: 'nothing', facts } }],
+    ['fleet.v1.applyCommand', { by: 'ann', answer: {} }],
+    [
+      'fleet.v1.applyCommand',
+      { by: 'ann', answer: { target: 'web-0' }, next: { kind: 'wait', waitingFor: wait, facts } },
+    ],
     ['node.v1.stopContainer', { kind: 'stopped', preStop: 'ran', fromNewerRelease: true }],
     ['takeOutOfService', { since: '2026-11-22T10:00:00Z', isHeld: false }],
   ];
@@ -55,16 +74,25 @@ describe('the list of activity results', () => {
     ['lookAtPullJob', 7, 'result must be an object'],
     ['fleet.v1.tellNodes', { kind: 'wave', nodes: 'a' }, 'result.nodes must be a list'],
     [
-      'fleet.v1.chooseBatch',
-      { kind: 'blocked', waitingFor: { ...wait, blockedBy: [1] } },
+      'fleet.v1.next',
+      { kind: 'wait', waitingFor: { ...wait, blockedBy: [1] } },
       'result.waitingFor.blockedBy[0] must be a string',
     ],
-    ['fleet.v1.chooseBatch', { kind: 'allDone', summary: '', arrived: '5' }, 'result.arrived must be a number'],
+    ['fleet.v1.next', { ...named, updated: '5' }, 'result.updated must be a number'],
     [
-      'fleet.v1.chooseBatch',
-      { kind: 'batchDone' },
-      'result.kind must be one of "batch", "allDone", "superseded", "blocked"',
+      'fleet.v1.next',
+      { ...named, batches: [{ ...batch, pods: [{ name: 'web-0' }] }] },
+      'result.batches[0].pods[0].uid must be a string',
     ],
+    [
+      'fleet.v1.next',
+      { kind: 'done', summary: '', facts: { ...facts, generation: '3' } },
+      'result.facts.generation must be a number',
+    ],
+    ['fleet.v1.next', { kind: 'batch' }, 'result.kind must be one of "pods", "nothing", "wait", "done", "withdrawn"'],
+    ['fleet.v1.carryOutBatch', through, 'result.next must be an object'],
+    ['fleet.v1.carryOutBatch', { ...through, next: { kind: 'done' } }, 'result.next.summary must be a string'],
+    ['fleet.v1.applyCommand', { by: 'ann', answer: {}, next: { kind: 'pods' } }, 'result.next.batches must be a list'],
     ['fleet.v1.carryOutBatch', null, 'result must be an object'],
     ['node.v1.lookAtContainers', { kind: 'seen', instances: {} }, 'result.instances must be a list'],
     ['takeOutOfService', { since: 'soon', isHeld: false }, 'result.since must be a time'],

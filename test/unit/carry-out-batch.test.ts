@@ -1,18 +1,21 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { CancelledFailure } from '@temporalio/common';
-import { carryOutBatchActivity } from '../../activities/fleet/batches.ts';
+import { carryOutBatchActivity, nextActivity } from '../../activities/fleet/batches.ts';
 import type { PermitHolder } from '../../activities/fleet/permit-holder.ts';
 import type { Confirmation } from '../../activities/fleet/permit-life.ts';
-import { type BatchVerdict, batchOf } from '../../plan/fleet/batch.ts';
+import { batchOf } from '../../plan/fleet/batch.ts';
+import type { Answer, BatchResult } from '../../plan/fleet/permit.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 
 const target = { namespace: 'shop', name: 'web', uid: 'fleet-1' };
 const request = {
   number: 3,
-  revision: 'new',
   batch: batchOf('new', [{ namespace: 'shop', name: 'web-1', uid: 'pod-1', how: 'recreate' }]),
 };
-const done: BatchVerdict = { summary: '3 of 5', pods: [{ pod: 'web-1', how: 'recreate' }] };
+const done: BatchResult = {
+  ...{ summary: '3 of 5', pods: [{ pod: 'web-1', how: 'recreate' }] },
+  next: { kind: 'nothing' },
+};
 
 beforeEach(() => {
   jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] });
@@ -27,7 +30,7 @@ function attempt() {
   const sdk = new AbortController();
   let answer: () => Promise<Confirmation> = async () => 'counts';
   const heartbeats = jest.fn((_deadlineMs: number, _details?: unknown) => answer());
-  const verdict = Promise.withResolvers<BatchVerdict>();
+  const verdict = Promise.withResolvers<BatchResult>();
   const handed: PermitLife[] = [];
   const holder: PermitHolder = {
     carryOut(uid, given, life) {
@@ -36,7 +39,9 @@ function attempt() {
       life.ended.addEventListener('abort', () => verdict.reject(life.ended.reason));
       return verdict.promise;
     },
-    choose: () => Promise.reject(new Error('nobody asks for that')),
+    next: () => {
+      throw new Error('nobody asks for that');
+    },
     progressOf: (_, batch) => ({ now: [`batch ${batch}`] }),
   };
   const run = (queue: () => PermitHolder | undefined = () => holder) =>
@@ -60,7 +65,7 @@ const pass = (ms = 0) => jest.advanceTimersByTimeAsync(ms);
 const noAnswer = () => Promise.reject(new Error('14 UNAVAILABLE'));
 
 describe('carryOutBatchActivity', () => {
-  it('waits for the verdict, and heartbeats until it comes, with what people see of the batch', async () => {
+  it('P-3: waits for the result, which brings the next answer, and heartbeats until it comes, with what people see of the batch', async () => {
     const { run, heartbeats, decide, handed } = attempt();
     const result = run();
     await pass(60_000);
@@ -163,5 +168,38 @@ describe('carryOutBatchActivity', () => {
     await pass(200);
     expect(handed[0]?.isAlive()).toBe(false);
     await failed;
+  });
+});
+
+describe('nextActivity', () => {
+  const ask = (next: PermitHolder['next'] | undefined) =>
+    nextActivity({ queueOf: (kind) => (kind === 'CloneSet' && next ? ({ next } as PermitHolder) : undefined) })({
+      kind: 'CloneSet',
+      target,
+    });
+
+  it('P-2: answers at once what the leading watcher says of the object', async () => {
+    const answer: Answer = { kind: 'pods', batches: [request.batch], more: false, of: 5, updated: 3 };
+    const next = jest.fn(() => answer);
+    await expect(ask(next)).resolves.toEqual(answer);
+    expect(next.mock.calls).toEqual([[target.uid, { justPermitted: [] }]]);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  it('fails while this watcher does not lead, so that another one takes the question', async () => {
+    await expect(ask(undefined)).rejects.toMatchObject({
+      ...{ type: 'Unreachable', nonRetryable: false },
+      message: 'Cannot find out which pods of CloneSet "shop/web" go next: this watcher is not the leader',
+    });
+  });
+
+  it('F4: is asked again when it cannot be answered, with a reason that fits into a history', async () => {
+    const failing = ask(() => {
+      throw new Error('x'.repeat(5_000));
+    });
+    await expect(failing).rejects.toMatchObject({
+      ...{ type: 'Unreachable', nonRetryable: false },
+      message: expect.stringMatching(/^.{900,1000}$/),
+    });
   });
 });

@@ -5,7 +5,6 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { engineStuck } from '../../api/engine/engine-trouble.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { batchOf, type ChosenPod } from '../../plan/fleet/batch.ts';
-import type { ChoiceVerdict } from '../../plan/fleet/permit.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { cloneSetController } from '../../watcher/kinds/cloneset/controller.ts';
 import {
@@ -68,33 +67,52 @@ describe('the controller of CloneSets', () => {
     });
   });
 
-  it.each([false, true])('tells a roll-out that has not asked for ten minutes to do so (held: %s)', async (isHeld) => {
-    const told: unknown[] = [];
-    let passedMs = 0;
-    const rollOut = { version: 1, revision: newName, paused: { by: 'ann', at: now } };
+  it.each([false, true])(
+    'P-5: has its roll-out started, once, whatever happens to its pods (held: %s)',
+    async (isHeld) => {
+      const wanted: string[] = [];
+      const rollOut = { version: 1, revision: newName, paused: { by: 'ann', at: now } };
+      const cluster = new MemoryCluster();
+      cluster.put(kubeResource.controllerRevisions, oldRevision);
+      const set = cloneSet(
+        { replicas: 2, rollingUpdate: { maxUnavailable: 2 } },
+        { status: isHeld ? { rollOut } : {} },
+      );
+      const controller = await run(set, [pod('web-a', { state: 'Normal' }), pod('web-b', { state: 'Normal' })], {
+        cluster,
+        starter: { want: ({ workflowId, inputs }) => void wanted.push(`${workflowId} ${inputs}`) },
+      });
+      /** Has the controller look again. */
+      const look = async (ready: boolean) => {
+        cluster.put(kubeResource.pods, pod('web-a', { state: 'Normal', ready }));
+        await waitFor('the look', () => statusIn(controller)?.readyReplicas === 1 + Number(ready));
+      };
+      await waitFor('the first look', () => statusIn(controller)?.readyReplicas === 2);
+      await look(false);
+      await look(true);
+      await waitFor('the roll-out to be wanted', () => wanted.length > 0);
+      // under other inputs it would be signalled again
+      expect(new Set(wanted)).toEqual(new Set(['roll-out/set-uid 1']));
+    },
+  );
+
+  it('CS-31: a surge pod comes as soon as the roll-out has asked, and not with the next full pass', async () => {
     const cluster = new MemoryCluster();
     cluster.put(kubeResource.controllerRevisions, oldRevision);
-    const set = cloneSet({ replicas: 2, rollingUpdate: { maxUnavailable: 2 } }, { status: isHeld ? { rollOut } : {} });
-    const controller = await run(set, [pod('web-a', { state: 'Normal' }), pod('web-b', { state: 'Normal' })], {
+    cluster.put(kubeResource.controllerRevisions, newRevisionOfSet);
+    cluster.put(cloneSets, cloneSet({ replicas: 2, rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } }));
+    for (const name of ['web-a', 'web-b']) cluster.put(kubeResource.pods, pod(name, { state: 'Normal' }));
+    let wanted = 0;
+    const controller = await runController(cloneSetController, {
       cluster,
-      now: () => nowMs + passedMs,
-      starter: { tell: async (...call) => told.push(call) > 0 },
+      now: () => nowMs,
+      starter: { want: () => void wanted++ },
     });
-    /** Has the controller look again at this time. */
-    const lookAfter = async (ms: number, ready: boolean) => {
-      passedMs = ms;
-      cluster.put(kubeResource.pods, pod('web-a', { state: 'Normal', ready }));
-      await waitFor('the look', () => statusIn(controller)?.readyReplicas === 1 + Number(ready));
-    };
-    await waitFor('the first look', () => statusIn(controller)?.readyReplicas === 2);
-    await lookAfter(10_000, false);
-    expect(told).toEqual([]);
-    await lookAfter(600_001, true);
-    await lookAfter(700_000, false);
-    const once = isHeld ? [] : [['roll-out/set-uid', null]];
-    expect(told).toEqual(once);
-    await lookAfter(1_200_002, true);
-    expect(told).toEqual([...once, ...once]);
+    running.push(controller);
+    await waitFor('the roll-out to be wanted', () => wanted > 0);
+    const queue = controller.controller.fleet?.queue();
+    expect(queue?.next('set-uid').kind).toBe('nothing');
+    await waitFor('the surge pod', () => controller.writes.some(calls('create', 'pods')));
   });
 
   it('CS-89: decides only after its caches are filled, and so creates no pod twice', async () => {
@@ -237,15 +255,18 @@ describe('commands of operators', () => {
 
 const alive: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
 
-/** Hands in what a roll-out does: a batch of these pods, and the question which ones go next. */
-function rollOut({ controller }: RunningController, pods: readonly Pod[]): Promise<ChoiceVerdict> | undefined {
+/** Hands in what a roll-out does: a batch of these pods. */
+function rollOut(
+  { controller }: RunningController,
+  pods: readonly Pod[],
+  how: ChosenPod['how'] = 'inPlace',
+): Promise<unknown> | undefined {
   const queue = controller.fleet?.queue();
   const chosen = pods.map(({ metadata: { namespace = '', name, uid } }): ChosenPod => {
-    return { namespace, name, uid, how: 'inPlace' };
+    return { namespace, name, uid, how };
   });
   const batch = batchOf(newName, chosen as [ChosenPod]);
-  queue?.carryOut('set-uid', { number: 1, revision: newName, batch }, alive).catch(() => undefined);
-  return queue?.choose('set-uid', { revision: newName, paused: false, after: [1] }, alive);
+  return queue?.carryOut('set-uid', { number: 1, batch }, alive);
 }
 
 /** A cluster with the old revision of the CloneSet, and PVCs without a pod. */
@@ -347,7 +368,7 @@ describe('a step of the controller of CloneSets that fails', () => {
         meet(call);
       },
     });
-    void rollOut(controller, one.pods)?.catch(() => undefined);
+    void rollOut(controller, one.pods, one.step === 'recreatePod' ? 'recreate' : 'inPlace')?.catch(() => undefined);
     await waitFor('the second attempt', () => met.length >= 2);
     expect(controller.warnings.filter((text) => text.startsWith('Reconcile failed'))).toEqual([
       'Reconcile failed: etcd is away',
@@ -467,15 +488,14 @@ describe('a step of the controller of CloneSets that fails', () => {
             if (isRefused && calls('create', 'pods')(call)) throw new KubeError({ status, message });
           },
         });
-        const verdict = rollOut(controller, five.slice(1));
-        verdict?.catch(() => undefined);
+        void rollOut(controller, five.slice(1))?.catch(() => undefined);
         await waitFor('the status to tell of it', () => statusIn(controller)?.waitingFor?.reason === 'CannotCreate');
         const told = statusIn(controller);
         expect(told?.waitingFor?.unblock).toContain(`${type}: ${grant}`);
         expect(told?.waitingFor?.unblock).toContain(message);
         expect(told?.conditions).toContainEqual(expect.objectContaining({ type: 'FailedScale', message }));
-        expect(await verdict).toMatchObject({
-          kind: 'blocked',
+        expect(controller.controller.fleet?.queue()?.next('set-uid')).toMatchObject({
+          kind: 'wait',
           waitingFor: { reason: type, unblock: expect.stringContaining(message) },
         });
         expect(lists).toEqual([]);

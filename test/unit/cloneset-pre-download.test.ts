@@ -14,6 +14,7 @@ import { meantNodes } from '../../plan/images/image-pull-job.ts';
 import {
   cloneSet,
   earlier,
+  heldByOperator,
   newImage,
   newName,
   newRevisionOfSet,
@@ -30,6 +31,7 @@ import {
   type WorldFacts,
   world,
 } from '../support/cloneset-world.ts';
+import { permitForAll } from '../support/permits.ts';
 import { endedTag, nodeImage, pullJob, tagOf } from '../support/pull-objects.ts';
 
 const gates: readonly FeatureGate[] = ['PreDownloadImageForInPlaceUpdate', 'ImagePullJobGate'];
@@ -302,7 +304,7 @@ describe('a roll-out that waits for its images', () => {
   it('says so without a permit, too, but a pause and a spent budget come first', () => {
     const { permit: _, ...unpermitted } = given('1', none);
     expect(plan(unpermitted).status?.waitingFor?.reason).toBe('ImageNotReady');
-    const paused = plan({ ...given('1', none), permit: { paused: true } });
+    const paused = plan(given('1', none, { more: heldByOperator }));
     expect(paused.status?.waitingFor?.reason).toBe('PausedByOperator');
     const updating = pod('web-o1', { node: 'node-b', ready: false, revision: newName });
     expect(plan(given('1', none, { pods: [updating, ...threeNodes.slice(1)] })).status?.waitingFor?.reason).toBe(
@@ -405,6 +407,6 @@ describe('a roll-out that waits for its images', () => {
       pod(metadata.name, { node: spec.nodeName ?? '', revision: newName }),
     );
     const undo = given('1', none, { set: waiting('1', { rollOut }), pods: updated });
-    expect(plan({ ...undo, permit: { revision: oldName } }).disruption).toHaveLength(1);
+    expect(plan({ ...undo, permit: permitForAll(oldName) }).disruption).toHaveLength(1);
   });
 });

@@ -16,6 +16,7 @@ import {
   type WorldFacts,
   world,
 } from '../support/cloneset-world.ts';
+import { permitForAll } from '../support/permits.ts';
 
 const by = { by: 'ann', at: '2026-11-21T06:00:00Z' };
 const fresh = (count: number) => pods('n', count, { revision: newName });
@@ -87,7 +88,7 @@ describe('orders in the annotation of a set', () => {
     const set = ordered({ undo: { ...by, to: oldName } });
     const made = plan({ set, pods: pods('o', 4) });
     expect(JSON.stringify(made.upkeep)).toContain(`"controller-revision-hash":"${oldName}"`);
-    const back = plan({ set, pods: fresh(5), permit: { revision: oldName } });
+    const back = plan({ set, pods: fresh(5), permit: permitForAll(oldName) });
     expect(back.disruption).toMatchObject([{ revision: oldName }]);
   });
 

@@ -8,6 +8,7 @@ import type { Intention } from '../../plan/fleet/steps.ts';
 import {
   claim,
   cloneSet,
+  heldByOperator,
   newName,
   newPodOf,
   now,
@@ -117,7 +118,7 @@ describe('creating', () => {
     const spec = { replicas: 3, rollingUpdate: { maxUnavailable: 0, maxSurge: 2 } };
     expect(steps(spec, pods('o', 3))).toEqual([]);
     expect(steps(spec, pods('o', 3), { permit: permit() })).toEqual(['create new', 'create new']);
-    expect(steps(spec, pods('o', 3), { permit: permit({ paused: true }) })).toEqual([]);
+    expect(steps(spec, pods('o', 3), { permit: permit(), more: heldByOperator })).toEqual([]);
     expect(steps(spec, [...pods('o', 3), ...fresh(2)])).toEqual([]);
   });
 
@@ -447,7 +448,7 @@ describe('planCloneSet', () => {
     const going = cloneSet({}, { metadata: { deletionTimestamp: '2026-11-21T06:13:00Z' } });
     const found = planCloneSet(world({ set: going, pods: pods('o', 2), permit: permit() }));
     expect([found.upkeep, found.disruption]).toEqual([[], []]);
-    expect(found.standing).toEqual({ kind: 'superseded' });
+    expect(found.standing).toEqual({ kind: 'withdrawn' });
     expect(found.status).toMatchObject({ replicas: 2 });
   });
 

@@ -9,12 +9,14 @@ import type { CloneSetInput } from '../../plan/cloneset/input.ts';
 import { planCloneSet } from '../../plan/cloneset/planner.ts';
 import { scaleNumbers } from '../../plan/cloneset/scene.ts';
 import { updateDemand, updateLine } from '../../plan/cloneset/update.ts';
+import { question } from '../../plan/fleet/permit.ts';
 import { planRefresh } from '../../plan/fleet/refresh.ts';
 import type { Intention } from '../../plan/fleet/steps.ts';
 import { planUpdate } from '../../plan/fleet/update.ts';
 import {
   cloneSet,
   earlier,
+  heldByOperator,
   imageUpdate,
   newName,
   newPodOf,
@@ -33,6 +35,7 @@ import {
   type WorldFacts,
   world,
 } from '../support/cloneset-world.ts';
+import { permitForAll } from '../support/permits.ts';
 
 const drain = 'example.com/drain';
 const hooks: Lifecycle = { inPlaceUpdate: { finalizersHandler: [drain] } };
@@ -284,14 +287,43 @@ describe('planUpdate', () => {
     expect([found.disruption, found.upkeep, found.stop]).toEqual([[], [], { kind: 'noPermit' }]);
   });
 
-  it('starts nothing under a permit that is paused, or for another revision', () => {
-    expect(update({ pods: pods('o', 5), permit: { paused: true } })).toMatchObject({
-      disruption: [],
-      stop: { kind: 'paused', by: 'operator' },
-    });
-    expect(update({ pods: pods('o', 5), permit: { revision: oldName } })).toMatchObject({
-      disruption: [],
-      stop: { kind: 'noPermit' },
+  it('starts nothing while an operator holds the roll-out, permit or not', () => {
+    const paused = { version: 1, revision: newName, paused: { by: 'ann', at: now } };
+    const set = cloneSet({}, { status: { currentRevision: oldName, rollOut: paused } });
+    for (const facts of [{ set }, { more: heldByOperator }]) {
+      for (const leave of [permit(), permit({ chooses: true }), question]) {
+        expect(update({ pods: pods('o', 5), permit: leave, ...facts })).toMatchObject({
+          ...{ disruption: [], candidates: [], stop: { kind: 'paused', by: 'operator' } },
+        });
+      }
+    }
+  });
+
+  it('starts no pod that the permit names for another revision, which may be chosen again for this one', () => {
+    const named = permitForAll(oldName);
+    expect(update({ pods: pods('o', 5), permit: named })).toMatchObject({ disruption: [], candidates: [] });
+    const [first, second] = pods('o', 5).map(({ metadata }) => metadata.uid);
+    const mixed = new Map([
+      [first ?? '', 'web-third'],
+      [second ?? '', newName],
+    ]);
+    const set = inPlace({ rollingUpdate: { maxUnavailable: 2 } });
+    const found = update({ set, pods: pods('o', 5), permit: { pods: mixed, chooses: true } });
+    expect(names(found.disruption)).toEqual(['update web-o2']);
+    expect(found.candidates).toMatchObject([{ name: 'web-o1' }]);
+  });
+
+  it('P-1: recreates no pod that a permit names to be updated in place, and asks for it again', () => {
+    // podUpdatePolicy was edited since, which makes no new revision
+    const set = cloneSet({ rollingUpdate: { podUpdatePolicy: 'ReCreate' } });
+    const uid = 'web-o1-uid';
+    const named = permit({ pods: new Map([[uid, newName]]), inPlaceOnly: new Set([uid]), chooses: true });
+    const plan = planCloneSet(world({ set, pods: pods('o', 5), permit: named }));
+    expect(plan.disruption).toEqual([]);
+    expect(plan.standing).toMatchObject({ kind: 'pods', pods: [{ uid, how: 'recreate' }] });
+    expect(plan.named?.pods.get(uid)).toEqual({
+      state: 'notNow',
+      why: 'it has to be recreated now, which takes another permit',
     });
   });
 
@@ -456,7 +488,7 @@ describe('planUpdate', () => {
     const set = (podUpdatePolicy: 'InPlaceIfPossible' | 'InPlaceOnly') =>
       cloneSet({ template: template(oldImage, { hostNetwork: true }), rollingUpdate: { podUpdatePolicy } });
     const revisions = [revisionOf(cloneSet(), 1, template(oldImage)), revisionOf(set('InPlaceOnly'), 2)];
-    const leave = { revision: revisions[1]?.metadata.name ?? '' };
+    const leave = permitForAll(revisions[1]?.metadata.name ?? '');
     const possible = update({ set: set('InPlaceIfPossible'), revisions, pods: pods('o', 5), permit: leave });
     expect(names(possible.disruption)).toEqual(['recreate web-o1']);
     const only = update({ set: set('InPlaceOnly'), revisions, pods: pods('o', 5), permit: leave });
@@ -510,23 +542,26 @@ describe('planUpdate', () => {
   it('CS-64: raising the partition takes pods back to the revision that all pods had, with the gate', () => {
     const set = inPlace({ rollingUpdate: { partition: 4, maxUnavailable: 2 } });
     const given = [...fresh(4), ...pods('o', 1)];
-    const found = update({ set, pods: given, gates: ['CloneSetPartitionRollback'] });
+    const facts = { set, pods: given, gates: ['CloneSetPartitionRollback'] as const };
+    const found = update({ ...facts, permit: permitForAll(oldName) });
     expect(names(found.disruption)).toEqual(['update web-n1', 'update web-n2']);
     expect(found.disruption[0]).toMatchObject({ revision: oldName });
+    // nobody has permitted that they become old
+    expect(update({ ...facts, permit: permit() }).disruption).toEqual([]);
     expect(update({ set, pods: given }).stop).toEqual({ kind: 'done' });
   });
 
   it('CS-63: an older template that has come back is rolled out like any other', () => {
     const set = cloneSet({ template: template(oldImage) }, { status: { currentRevision: newName } });
     const revisions = [oldRevision, newRevisionOfSet];
-    const found = planCloneSet(world({ set, revisions, pods: fresh(5), permit: permit({ revision: oldName }) }));
+    const found = planCloneSet(world({ set, revisions, pods: fresh(5), permit: permitForAll(oldName) }));
     expect(names(found.upkeep)).toEqual(['patchRevision']);
     expect(names(found.disruption)).toEqual(['update web-n1']);
   });
 
   describe('an undo', () => {
     const undo = { from: newName, to: oldName };
-    const back = permit({ revision: oldName });
+    const back = permitForAll(oldName);
 
     it('takes back every pod that has been changed, in place, within the budget', () => {
       const set = inPlace({ rollingUpdate: { partition: 1, maxUnavailable: 2 } });
@@ -558,13 +593,13 @@ describe('planUpdate', () => {
       }
     });
 
-    it('is no permit for the revision that is taken back, and not heeded once the template has changed', () => {
+    it('starts no pod that was named for the revision that is taken back, and is not heeded once the template has changed', () => {
       const forNew = planCloneSet(world({ pods: fresh(5), permit: permit(), more: { undo } }));
-      expect(forNew).toMatchObject({ disruption: [], standing: { kind: 'superseded' } });
+      expect(forNew).toMatchObject({ disruption: [], named: { to: oldName } });
       const other = planCloneSet(
         world({ pods: pods('o', 5), permit: back, more: { undo: { ...undo, from: 'web-x' } } }),
       );
-      expect(other).toMatchObject({ disruption: [], standing: { kind: 'superseded' } });
+      expect(other).toMatchObject({ disruption: [], named: { to: newName } });
     });
   });
 });
@@ -598,7 +633,7 @@ describe('hooks around an update', () => {
 
   it('a held pod goes on while an operator has paused: it has begun', () => {
     const free = pod('web-f', { state: 'PreparingUpdate' });
-    const found = update({ set, pods: [free, ...pods('o', 4)], permit: { paused: true } });
+    const found = update({ set, pods: [free, ...pods('o', 4)], permit: permit(), more: heldByOperator });
     expect(names(found.upkeep)).toEqual(['update web-f']);
   });
 
@@ -658,7 +693,7 @@ describe('hooks around an update', () => {
     const asked = { pods: new Map<string, string>(), chooses: true };
     const found = update({ set, pods: [held, ...fresh(4)], permit: asked });
     expect([found.disruption, found.candidates]).toMatchObject([[], [{ name: 'web-a', how: 'recreate' }]]);
-    const paused = update({ set, pods: [held, ...fresh(4)], permit: { ...asked, paused: true } });
+    const paused = update({ set, pods: [held, ...fresh(4)], permit: asked, more: heldByOperator });
     expect([paused.disruption, paused.candidates]).toEqual([[], []]);
     const free = pod('web-f', { state: 'PreparingUpdate' });
     const goesOn = update({ set, pods: [free, ...fresh(4)], permit: asked });
@@ -693,7 +728,7 @@ describe('planCloneSet', () => {
       rollingUpdate: { podUpdatePolicy: 'InPlaceOnly' },
     });
     const revisions = [revisionOf(cloneSet(), 1, template(oldImage)), revisionOf(set, 2)];
-    const leave = { revision: revisions[1]?.metadata.name ?? '' };
+    const leave = permitForAll(revisions[1]?.metadata.name ?? '');
     const { status } = planCloneSet(world({ set, revisions, pods: pods('o', 5), permit: leave }));
     expect(status?.conditions).toMatchObject([
       {

@@ -14,10 +14,12 @@ import { formatState, type InPlaceState } from '../../api/in-place/state.ts';
 import { noWork } from '../../api/in-place/work.ts';
 import { planCloneSet } from '../../plan/cloneset/planner.ts';
 import { allWaits, cloneSetRules } from '../../plan/cloneset/waits.ts';
+import { type Permit, question } from '../../plan/fleet/permit.ts';
 import { nothingYet } from '../../plan/starting.ts';
 import {
   cloneSet,
   earlier,
+  heldByOperator,
   imageUpdate,
   newName,
   newPodOf,
@@ -35,6 +37,7 @@ import {
   type WorldFacts,
   world,
 } from '../support/cloneset-world.ts';
+import { permitForAll } from '../support/permits.ts';
 
 const drain = 'example.com/drain';
 const hook = { finalizersHandler: [drain], labelsHandler: { guard: 'on' } };
@@ -235,16 +238,28 @@ describe('what a CloneSet waits for', () => {
     const down = [...pods('o', 4), newPodOf('web-down', { ready: false })];
     const set = cloneSet({ rollingUpdate: { paused: true } });
     expect(wait({ set, pods: down, permit: permit() })).toMatchObject({ reason: 'Paused', blockedBy: [] });
-    expect(wait({ pods: pods('o', 5), permit: permit({ paused: true }) })).toMatchObject({
+    expect(wait({ pods: pods('o', 5), permit: permit(), more: heldByOperator })).toMatchObject({
       reason: 'PausedByOperator',
     });
     expect(reasons({ set, pods: fresh(5) })).toEqual([]);
   });
 
-  it('EngineSilent, NoPermit: tell Temporal being away from a roll-out that is about to go on', () => {
+  it('EngineStuck: is not said to a roll-out that asks', () => {
+    const engine = engineStuck({ workflowId: 'roll-out/set-uid', temporalNamespace: 'default', wasBegunAnew: false });
+    const down = [newPodOf('web-down', { ready: false }), ...pods('o', 4)];
+    const asked = permit({ pods: new Map(), chooses: true, isAsked: true });
+    expect(plan({ pods: down, permit: asked, more: { engine } }).standing).toMatchObject({
+      wait: { reason: 'BudgetSpent' },
+    });
+  });
+
+  it('EngineSilent, NoPermit: tell Temporal being away from a roll-out that is to go on', () => {
     expect(wait({ pods: pods('o', 5) })).toMatchObject({ reason: 'NoPermit' });
     expect(wait({ pods: pods('o', 5), more: { engine: engineSilent } })).toMatchObject({ reason: 'EngineSilent' });
     expect(reasons({ pods: fresh(5), more: { engine: engineSilent } })).toEqual([]);
+    expect(reasons({ set: onDelete(cloneSet()), pods: pods('o', 5), more: { engine: engineSilent } })).toEqual([
+      'OnDelete',
+    ]);
     const spent = [...pods('o', 4), newPodOf('web-down', { ready: false })];
     expect(reasons({ pods: spent, more: { engine: engineSilent } })).toEqual([
       'EngineSilent',
@@ -253,7 +268,25 @@ describe('what a CloneSet waits for', () => {
     ]);
   });
 
-  it('EngineNoWorkers: names the queue, for a roll-out that is about to go on', () => {
+  it('EngineSilent, EngineNoWorkers, EngineNoFleetWorker, EngineStuck: are told also of a roll-out that has a permit', () => {
+    const workflow = { workflowId: 'roll-out/set-uid', temporalNamespace: 'shop', wasBegunAnew: false };
+    for (const engine of [
+      engineSilent,
+      engineNoWorkers({ temporalNamespace: 'shop', build: 'abc' }),
+      engineNoFleetWorker('shop', '2026-11-28T10:00:00Z'),
+      engineStuck(workflow),
+    ]) {
+      const spent = [...pods('o', 4), newPodOf('web-down', { ready: false })];
+      for (const leave of [permit(), question]) {
+        const { reason } = engine;
+        expect(reasons({ pods: pods('o', 5), permit: leave, more: { engine } })).toEqual([reason]);
+        expect(reasons({ pods: spent, permit: leave, more: { engine } })[0]).toBe(reason);
+        expect(reasons({ pods: fresh(5), permit: leave, more: { engine } })).toEqual([]);
+      }
+    }
+  });
+
+  it('EngineNoWorkers: names the queue, for a roll-out that is to go on', () => {
     const engine = engineNoWorkers({ temporalNamespace: 'shop', build: 'abc' });
     const found = wait({ pods: pods('o', 5), more: { engine } });
     expect(found).toMatchObject({
@@ -262,10 +295,9 @@ describe('what a CloneSet waits for', () => {
       unblock: engine.unblock,
     });
     expect(reasons({ pods: fresh(5), more: { engine } })).toEqual([]);
-    expect(reasons({ pods: pods('o', 5), permit: permit(), more: { engine } })).not.toContain('EngineNoWorkers');
   });
 
-  it('EngineNoFleetWorker: names the queue, for a roll-out that is about to go on', () => {
+  it('EngineNoFleetWorker: names the queue, for a roll-out that is to go on', () => {
     const engine = engineNoFleetWorker('shop', '2026-11-28T10:00:00Z');
     const found = { pods: pods('o', 5), more: { engine, withoutPermitSinceMs: 0 } };
     expect(wait(found)).toMatchObject({ reason: 'EngineNoFleetWorker', blockedBy: ['taskqueue/fleet'] });
@@ -273,13 +305,12 @@ describe('what a CloneSet waits for', () => {
     expect(reasons({ pods: fresh(5), more: { engine } })).toEqual([]);
   });
 
-  it('EngineStuck: names the workflow and the command that helps, for a roll-out that is about to go on', () => {
+  it('EngineStuck: names the workflow and the command that helps, for a roll-out that is to go on', () => {
     const engine = engineStuck({ workflowId: 'roll-out/set-uid', temporalNamespace: 'shop', wasBegunAnew: false });
     const found = wait({ pods: pods('o', 5), more: { engine } });
     expect(found).toMatchObject({ reason: 'EngineStuck', blockedBy: ['workflow/roll-out/set-uid'], blockedCount: 1 });
     expect(found?.unblock).toContain('temporal workflow terminate --namespace shop --workflow-id roll-out/set-uid');
     expect(reasons({ pods: fresh(5), more: { engine } })).toEqual([]);
-    expect(reasons({ pods: pods('o', 5), permit: permit(), more: { engine } })).not.toContain('EngineStuck');
   });
 
   it('NoPermit: is not reported between two permits, and reported when it has lasted too long', () => {
@@ -289,6 +320,41 @@ describe('what a CloneSet waits for', () => {
     expect(seen(4999).againInMs).toBe(1);
     expect(seen(5000).status?.waitingFor).toMatchObject({ reason: 'NoPermit' });
     expect(seen(5000).againInMs).toBeUndefined();
+  });
+
+  it('NoPermit: is reported under a permit, too, while pods may go that it does not name, and ahead of BudgetSpent', () => {
+    const set = cloneSet({ rollingUpdate: { maxUnavailable: 2 } });
+    const down = [...pods('o', 4), newPodOf('web-down', { ready: false })];
+    const seen = (agoMs: number, leave: Permit = question) =>
+      plan({ set, pods: down, permit: leave, more: { withoutPermitSinceMs: nowMs - agoMs } });
+    expect(seen(0).lacksPermit).toBe(true);
+    expect([seen(0).status?.waitingFor?.reason, seen(0).againInMs]).toEqual(['BudgetSpent', 5000]);
+    expect([seen(4999).status?.waitingFor?.reason, seen(4999).againInMs]).toEqual(['BudgetSpent', 1]);
+    expect([seen(5000).status?.waitingFor?.reason, seen(5000).againInMs]).toEqual(['NoPermit', undefined]);
+    const { situation, standing } = seen(5000);
+    expect(situation && allWaits(situation).map(({ reason }) => reason)).toEqual([
+      'NoPermit',
+      'BudgetSpent',
+      'NotReady',
+    ]);
+    expect(standing).toMatchObject({ kind: 'pods', pods: [{ name: 'web-o1' }] });
+  });
+
+  it('NoPermit: is not reported where every pod that may go is named, nothing is asked, or an operator holds', () => {
+    const since = { withoutPermitSinceMs: 0 };
+    const seen = (facts: WorldFacts) => plan({ pods: pods('o', 5), ...facts, more: { ...since, ...facts.more } });
+    for (const facts of [
+      { permit: permit() },
+      { permit: permit({ chooses: true }) },
+      { permit: permit({ pods: new Map() }) },
+      { permit: question, more: heldByOperator },
+      { permit: question, pods: fresh(5) },
+      { permit: question, set: cloneSet({ rollingUpdate: { paused: true } }) },
+    ]) {
+      const { situation, lacksPermit } = seen(facts);
+      expect(lacksPermit).toBe(false);
+      expect(situation && allWaits(situation).map(({ reason }) => reason)).not.toContain('NoPermit');
+    }
   });
 
   it('OnDelete: names the pods that somebody has to delete', () => {
@@ -333,8 +399,9 @@ describe('what a CloneSet waits for', () => {
 
   it('PausedByOperator: is said of a roll-out that is held before the object says so, and why it does not', () => {
     const given = { pods: [...pods('o', 3), ...fresh(2)] };
-    const paused = permit({ paused: true });
-    expect(plan({ ...given, permit: paused }).standing).toMatchObject({ wait: { reason: 'PausedByOperator' } });
+    const paused = plan({ ...given, permit: permit(), more: heldByOperator });
+    expect(paused.disruption).toEqual([]);
+    expect(paused.standing).toMatchObject({ wait: { reason: 'PausedByOperator' } });
     const orders = { version: 1, revision: newName, paused: { by: 'ann', at: '' } };
     const held = { orders, because: 'the API server refuses it' };
     expect(wait({ ...given, more: { held } })?.unblock).toMatch(
@@ -492,7 +559,7 @@ describe('what a CloneSet waits for', () => {
       rollingUpdate: { podUpdatePolicy: 'InPlaceOnly' },
     });
     const revisions = [revisionOf(cloneSet(), 1, template(oldImage)), revisionOf(set, 2)];
-    const leave = permit({ revision: revisions[1]?.metadata.name ?? '' });
+    const leave = permitForAll(revisions[1]?.metadata.name ?? '');
     expect(wait({ set, revisions, pods: pods('o', 5), permit: leave })).toMatchObject({
       reason: 'InPlaceImpossible',
       blockedBy: ['pod/web-o1'],
@@ -629,8 +696,13 @@ describe('how a permit stands', () => {
     expect(standing({ pods: fresh(4), more })).toMatchObject({ kind: 'waiting', wait: { reason: 'CannotCreate' } });
   });
 
-  it('is superseded when the set asks for another revision', () => {
-    expect(standing({ pods: pods('o', 5), permit: permit({ revision: oldName }) })).toEqual({ kind: 'superseded' });
+  it('offers pods for what the set asks for now, whatever revision the permit names them for', () => {
+    const given = { pods: pods('o', 5), permit: permitForAll(oldName) };
+    expect(plan(given)).toMatchObject({ disruption: [], standing: { kind: 'working' }, named: { to: newName } });
+    const asked = permitForAll(oldName, { chooses: true });
+    expect(standing({ ...given, permit: asked })).toMatchObject({
+      ...{ kind: 'pods', revision: newName, pods: [{ name: 'web-o1' }], more: false },
+    });
   });
 
   it('waits for updated pods that are not available, unless an operator leaves them out', () => {
@@ -639,28 +711,31 @@ describe('how a permit stands', () => {
     const set = ordered({ version: 1, revision: newName, skip: ['web-down'] });
     expect(standing({ set, pods: down })).toMatchObject({
       kind: 'allDone',
-      arrived: 5,
     });
   });
 
   it('is all done though pods that the partition keeps are down, but not while there is a pod to take back', () => {
     const set = cloneSet({ rollingUpdate: { partition: 2 } });
     const given = [...pods('o', 1), pod('web-down', { ready: false }), ...fresh(3)];
-    expect(standing({ set, pods: given })).toMatchObject({ kind: 'allDone', arrived: 3 });
+    expect(standing({ set, pods: given })).toMatchObject({ kind: 'allDone' });
     const spent = [...fresh(4), newPodOf('web-down', { ready: false })];
     const facts = { set, pods: spent, gates: ['CloneSetPartitionRollback'] as const };
     expect(standing(facts)).not.toMatchObject({ kind: 'allDone' });
   });
 
-  it('is worthless for a set that leaves its pods to the user', () => {
-    expect(standing({ set: onDelete(cloneSet()), pods: pods('o', 5) })).toEqual({ kind: 'superseded' });
+  it('is all done for a set that leaves its pods to the user, and withdrawn for one that is being deleted', () => {
+    expect(standing({ set: onDelete(cloneSet()), pods: [...pods('o', 3), ...fresh(2)] })).toEqual({
+      kind: 'allDone',
+      summary: `2 of 5 pods are of revision ${newName}`,
+    });
+    const set = cloneSet({}, { metadata: { deletionTimestamp: now } });
+    expect(standing({ set, pods: pods('o', 5) })).toEqual({ kind: 'withdrawn' });
   });
 
   it('is all done when every pod is of the revision and available, and no pod is too many', () => {
     expect(standing({ pods: fresh(5) })).toEqual({
       kind: 'allDone',
       summary: `5 of 5 pods are of revision ${newName}`,
-      arrived: 5,
     });
     expect(standing({ pods: [...fresh(4), newPodOf('web-d', { ready: false })] })).toMatchObject({
       kind: 'waiting',
@@ -673,10 +748,9 @@ describe('how a permit stands', () => {
 
   it('is done at the previous revision when that is what an operator wants back', () => {
     const more = { undo: { from: newName, to: oldName } };
-    expect(standing({ pods: pods('o', 5), permit: permit({ revision: oldName }), more })).toEqual({
+    expect(standing({ pods: pods('o', 5), permit: permitForAll(oldName), more })).toEqual({
       kind: 'allDone',
       summary: `5 of 5 pods are of revision ${oldName}`,
-      arrived: 5,
     });
   });
 

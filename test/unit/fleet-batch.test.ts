@@ -1,9 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { cloneSetWorkloads } from '../../plan/cloneset/planner.ts';
-import { mostInBatch } from '../../plan/fleet/batch.ts';
+import { mostInAnswer, mostInBatch } from '../../plan/fleet/batch.ts';
+import { question } from '../../plan/fleet/permit.ts';
 import {
   cloneSet,
+  heldByOperator,
   newName,
   now,
   oldName,
@@ -13,6 +15,7 @@ import {
   type WorldFacts,
   world,
 } from '../support/cloneset-world.ts';
+import { permitForAll } from '../support/permits.ts';
 
 const planner = cloneSetWorkloads;
 const fresh = (count: number) => pods('n', count, { revision: newName });
@@ -82,15 +85,15 @@ describe('a permit that names pods', () => {
 
   it('is told where each of them stands: one that is gone is missing', () => {
     const set = cloneSet({ replicas: 5 });
-    const stands = (facts: object, more: object = {}) =>
-      plan({ set, pods: [pod('web-a', facts), ...pods('o', 4)], permit: permit({ ...allNamed, ...more }) }).named;
+    const stands = (facts: object, more: WorldFacts['more'] = {}) =>
+      plan({ set, pods: [pod('web-a', facts), ...pods('o', 4)], permit: permit(allNamed), more }).named;
     const allNamed = {
       pods: new Map([
         ['web-a-uid', newName],
         ['x', newName],
       ]),
     };
-    const of = (facts: object, more: object = {}) => stands(facts, more)?.pods.get('web-a-uid');
+    const of = (facts: object, more: WorldFacts['more'] = {}) => stands(facts, more)?.pods.get('web-a-uid');
     expect(of({ revision: newName })).toEqual({ state: 'done' });
     expect(of({ revision: newName, ready: false })).toEqual({ state: 'underWay', doing: 'not ready' });
     expect(of({})).toEqual({ state: 'next' });
@@ -98,7 +101,7 @@ describe('a permit that names pods', () => {
     const skipping = { set: cloneSet({ replicas: 5 }, { status }), pods: [pod('web-a', {}), ...pods('o', 4)] };
     const { named: left } = plan({ ...skipping, permit: permit(allNamed) });
     expect(left?.pods.get('web-a-uid')).toEqual({ state: 'skipped' });
-    expect(of({}, { paused: true })).toEqual({ state: 'notNow', why: 'the roll-out is paused' });
+    expect(of({}, heldByOperator)).toEqual({ state: 'notNow', why: 'the roll-out is paused' });
     const slow = cloneSet({ replicas: 5, minReadySeconds: 30 });
     const young = plan({
       set: slow,
@@ -115,6 +118,44 @@ describe('a permit that names pods', () => {
     const asked = permit({ pods: new Map([['web-o3-uid', newName]]), chooses: true });
     const { disruption, standing } = plan({ set, pods: pods('o', 5), permit: asked });
     expect(disruption).toMatchObject([{ pod: { name: 'web-o3' } }]);
-    expect(standing).toMatchObject({ kind: 'pods', batch: { pods: [{ name: 'web-o1' }] } });
+    expect(standing).toMatchObject({ kind: 'pods', revision: newName, pods: [{ name: 'web-o1' }], more: false });
+  });
+
+  it('that chooses is told as many as an answer can hold, and whether there are more', () => {
+    const told = (replicas: number) => {
+      const set = cloneSet({ replicas, rollingUpdate: { maxUnavailable: '100%' } });
+      const { standing } = plan({ set, pods: pods('o', replicas), permit: question });
+      return standing.kind === 'pods' && [standing.pods.length, standing.more];
+    };
+    expect(told(mostInAnswer)).toEqual([mostInAnswer, false]);
+    expect(told(mostInAnswer + 1)).toEqual([mostInAnswer, true]);
+  });
+
+  it('is for the revision that it names: a pod that is to get another one does not begin', () => {
+    const given = [...fresh(2), ...pods('o', 3)];
+    const undo = { from: newName, to: oldName };
+    for (const { named: revision, more, begins } of [
+      { named: newName, more: {}, begins: ['web-o1'] },
+      { named: oldName, more: {}, begins: [] },
+      { named: newName, more: { undo }, begins: [] },
+      { named: oldName, more: { undo }, begins: ['web-n1'] },
+    ]) {
+      const { disruption } = plan({ pods: given, permit: permitForAll(revision), more });
+      expect(disruption.map((step) => 'pod' in step && step.pod.name)).toEqual(begins);
+    }
+  });
+
+  it('is told the revision that pods are brought to now, also when they go back', () => {
+    const to = (facts: WorldFacts) => plan({ pods: [...fresh(4), ...pods('o', 1)], permit: question, ...facts });
+    expect(to({}).named?.to).toBe(newName);
+    expect(to({ more: { undo: { from: newName, to: oldName } } }).named?.to).toBe(oldName);
+    const back = to({ set: cloneSet({ rollingUpdate: { partition: 4 } }), gates: ['CloneSetPartitionRollback'] });
+    expect(back.named?.to).toBe(oldName);
+    expect(back.standing).toMatchObject({ kind: 'pods', revision: oldName, pods: [{ name: 'web-n1' }] });
+  });
+
+  it('that names nobody is told of no pod, and nothing is told without a permit', () => {
+    expect(plan({ pods: pods('o', 5) })).not.toHaveProperty('named');
+    expect(plan({ pods: pods('o', 5), permit: question }).named?.pods.size).toBe(0);
   });
 });

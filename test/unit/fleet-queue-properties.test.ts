@@ -25,13 +25,12 @@ interface ScriptedStep {
 
 type Event =
   | { readonly kind: 'add'; readonly uid: string }
-  | { readonly kind: 'choose'; readonly uid: string; readonly forgets: boolean; readonly told?: string }
+  | { readonly kind: 'next'; readonly uid: string }
   | { readonly kind: 'carryOut'; readonly uid: string; readonly pod: string }
   | { readonly kind: 'endLife'; readonly uid: string; readonly silently: boolean }
   | { readonly kind: 'elapse'; readonly ms: number }
   | { readonly kind: 'loseLease' };
 
-const uids = ['a', 'b'];
 const uid = fc.constantFrom('a', 'a', 'a', 'b');
 const podNames = ['p', 'q'] as const;
 const pod = fc.constantFrom(...podNames);
@@ -46,9 +45,9 @@ const standing: fc.Arbitrary<Standing> = fc.constantFrom<Standing>(
   { kind: 'working' },
   { kind: 'working' },
   { kind: 'waiting', wait: { reason: 'BudgetSpent', blockedBy: [], blockedCount: 0, unblock: '' } },
-  { kind: 'pods', batch: batchOf('', [{ namespace: '', name: 's', uid: 's', how: 'inPlace' }]) },
-  { kind: 'allDone', summary: '', arrived: 0 },
-  { kind: 'superseded' },
+  { kind: 'pods', revision: '', pods: [{ namespace: '', name: 's', uid: 's', how: 'inPlace' }], more: false },
+  { kind: 'allDone', summary: '' },
+  { kind: 'withdrawn' },
 );
 const named: fc.Arbitrary<NamedPod | undefined> = fc.constantFrom<(NamedPod | undefined)[]>(
   { state: 'next' },
@@ -72,18 +71,7 @@ const scriptedPlan: fc.Arbitrary<ScriptedPlan> = fc.record(
 );
 const event: fc.Arbitrary<Event> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('add' as const), uid }) },
-  {
-    weight: 2,
-    arbitrary: fc.record(
-      {
-        kind: fc.constant('choose' as const),
-        uid,
-        forgets: fc.constantFrom(false, false, false, true),
-        told: fc.constant('BudgetSpent'),
-      },
-      { requiredKeys: ['kind', 'uid', 'forgets'] },
-    ),
-  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('next' as const), uid }) },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('carryOut' as const), uid, pod }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('endLife' as const), uid, silently: fc.boolean() }) },
   { weight: 5, arbitrary: fc.record({ kind: fc.constant('elapse' as const), ms }) },
@@ -136,8 +124,6 @@ class Run {
   readonly #lease = new AbortController();
   /** The last permit for each pod, by the UID of its object and its own. */
   readonly #permits = new Map<string, TestPermit>();
-  /** The numbers of the batches that a roll-out knows to be in flight. */
-  readonly #inHand = new Map<string, Set<number>>();
   #batches = 0;
   /** Steps, waits and catching up that have not ended, by UID. */
   readonly #inFlight = new Map<string, number>();
@@ -153,7 +139,7 @@ class Run {
       fleet: this.#kind(),
       term: { isLeading: () => !this.#lease.signal.aborted, lost: this.#lease.signal },
       log: pino({ level: 'silent' }),
-      ...{ blockedAfterMs: 100, longWaitMs: 1_000 },
+      longWaitMs: 1_000,
       concurrency: 2,
       parallelSteps: 2,
       nowMs: () => Date.now(),
@@ -161,8 +147,6 @@ class Run {
   }
 
   async play(events: readonly Event[]): Promise<void> {
-    // Nothing begins before a roll-out has said what it allows.
-    for (const target of uids) this.#choose({ uid: target, forgets: false });
     for (const one of events) await this.#happen(one);
     // Longer than the longest back-off, again and again, until the script has run out and everything has settled.
     for (let round = 0; round < 40; round += 1) await jest.advanceTimersByTimeAsync(2_000);
@@ -178,8 +162,8 @@ class Run {
         this.#wished.add(one.uid);
         this.#queue.add(one.uid, 'changed');
         return;
-      case 'choose':
-        this.#choose(one);
+      case 'next':
+        this.#next(one.uid);
         return;
       case 'carryOut':
         this.#carryOut(one.uid, one.pod);
@@ -195,13 +179,8 @@ class Run {
     }
   }
 
-  /** One that forgets gives up all that is in flight. */
-  #choose({ uid: target, forgets, told }: Omit<Extract<Event, { kind: 'choose' }>, 'kind'>): void {
-    const after = forgets ? [] : [...(this.#inHand.get(target) ?? [])];
-    if (forgets) for (const name of podNames) this.#end(this.#permits.get(`${target}/${name}`));
-    const leave = { revision: '', paused: false };
-    const question = { ...leave, after, ...(told !== undefined && { told }) };
-    this.#queue.choose(target, question, new TestPermit()).catch(() => undefined);
+  #next(target: string): void {
+    if (!this.#lease.signal.aborted) this.#queue.next(target);
   }
 
   #carryOut(target: string, name: string): void {
@@ -211,14 +190,9 @@ class Run {
     this.#permits.set(key, permit);
     this.#batches += 1;
     const number = this.#batches;
-    const inHand = this.#inHand.get(target) ?? new Set();
-    this.#inHand.set(target, inHand.add(number));
     const batch = batchOf('', [{ namespace: '', name, uid: name, how: 'recreate' }]);
-    const over = () => {
-      this.#end(permit);
-      inHand.delete(number);
-    };
-    this.#queue.carryOut(target, { number, revision: '', batch }, permit).then(over, over);
+    const over = () => this.#end(permit);
+    this.#queue.carryOut(target, { number, batch }, permit).then(over, over);
   }
 
   #end(permit: TestPermit | undefined): void {
@@ -228,23 +202,26 @@ class Run {
   #kind(): FleetKind<string, Step> {
     return {
       kind: 'Scripted',
-      look: (target) => {
+      look: (target) => target,
+      plan: (target, permit) => this.#plan(target, permit),
+      // not of what is only answered
+      planned: (target, plan) => {
         if ((this.#inFlight.get(target) ?? 0) > 0) this.wrongs.push(`two passes over ${target} at once`);
         this.#wished.delete(target);
-        this.#lookedAt(target);
-        return target;
+        this.#passed(target, plan);
       },
-      plan: (target, permit) => this.#plan(target, permit),
       podOf: ({ pod }) => (pod === undefined ? undefined : { namespace: 'shop', name: pod, uid: pod }),
       act: (one) => this.#during(one.uid, () => this.#act(one)),
       catchUp: (target) => this.#during(target, () => sleep(5)),
     };
   }
 
-  #lookedAt(target: string): void {
+  #passed(target: string, { upkeep, disruption, againInMs }: FleetPlan<Step>): void {
     const due = this.#due.get(target);
     this.#due.delete(target);
     if (due?.prompt && Date.now() > due.dueAtMs + 1) this.wrongs.push(`a pass over ${target} was late`);
+    if (againInMs === undefined) return;
+    this.#due.set(target, { dueAtMs: Date.now() + againInMs, prompt: upkeep.length + disruption.length === 0 });
   }
 
   #plan(target: string, permit: Permit | undefined): FleetPlan<Step> {
@@ -261,15 +238,13 @@ class Run {
       ...{ upkeep, disruption, standing },
       ...(permit && {
         named: {
+          to: '',
           pods: new Map(names.flatMap((name) => (plan.named[name] ? [[name, plan.named[name]] as const] : []))),
           ...{ awaited: 0, progress: { of: 3, updated: 0, ready: 0 } },
         },
       }),
     };
-    if (againInMs === undefined) return planned;
-    const dueAtMs = Date.now() + againInMs;
-    this.#due.set(target, { dueAtMs, prompt: upkeep.length + disruption.length === 0 });
-    return { ...planned, againInMs };
+    return { ...planned, ...(againInMs !== undefined && { againInMs }) };
   }
 
   async #act({ pod: name, uid: target, actMs, seenMs, ends }: Step) {

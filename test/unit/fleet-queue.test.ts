@@ -3,11 +3,11 @@ import { pino } from 'pino';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { batchOf, type ChosenPod } from '../../plan/fleet/batch.ts';
-import type { ChoiceVerdict, NamedPods } from '../../plan/fleet/permit.ts';
+import type { Answer, NamedPods } from '../../plan/fleet/permit.ts';
 import { payloadBytes } from '../../plan/text-size.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
-import type { ChoiceRequest } from '../../watcher/fleet/permits.ts';
 import { FleetQueue, type FleetQueueOptions } from '../../watcher/fleet/queue.ts';
+import { PlayedRollOut } from '../support/played-roll-out.ts';
 import { TrivialCluster, type TrivialFleet, type TrivialStep, type TrivialWorld } from '../support/trivial-fleet.ts';
 
 const uid = 'fleet-1';
@@ -29,15 +29,11 @@ function fleet(overrides: Partial<TrivialFleet> = {}): TrivialFleet {
   return { uid, replicas: 5, revision: 'new', maxUnavailable: 2, minReadyMs: 0, ...overrides };
 }
 
-function ask(more: Partial<ChoiceRequest> = {}): ChoiceRequest {
-  return { revision: 'new', paused: false, after: [], ...more };
-}
-
 /** A permit for these pods; for all of them if none is named. */
 function batch(number: number, ...names: readonly string[]) {
   const pods = names.length > 0 ? names : ['pod-0', 'pod-1', 'pod-2', 'pod-3', 'pod-4'];
   const chosen = pods.map((name): ChosenPod => ({ namespace: 'shop', name, uid: name, how: 'inPlace' }));
-  return { number, revision: 'new', batch: batchOf('new', chosen as [ChosenPod]) };
+  return { number, batch: batchOf('new', chosen as [ChosenPod]) };
 }
 
 /** A life or a term that a test ends. */
@@ -54,7 +50,6 @@ function queueOver(cluster: TrivialCluster, overrides: Partial<FleetQueueOptions
     fleet: cluster.fleet(),
     term: term.term,
     log: pino({ level: 'silent' }),
-    blockedAfterMs: 30_000,
     concurrency: 4,
     parallelSteps: 4,
     nowMs: () => Date.now(),
@@ -79,25 +74,17 @@ async function fleetOfOldPods(overrides: Partial<TrivialFleet> = {}) {
 
 type Queue = FleetQueue<TrivialWorld, TrivialStep>;
 
-/** What a roll-out has in flight: a batch of all pods, and the question which ones go next. Both have this life. */
-function handIn(queue: Queue, more: Partial<ChoiceRequest> = {}, life = breath().life) {
+/** What a roll-out has in flight: a batch of all pods. */
+function handIn(queue: Queue, life = breath().life) {
   const given = queue.carryOut(uid, batch(1), life);
-  const choice = queue.choose(uid, ask({ after: [1], ...more }), life);
-  // a test that wants to know awaits them
-  for (const promise of [given, choice]) promise.catch(() => undefined);
-  return { given, choice };
+  // a test that wants to know awaits it
+  given.catch(() => undefined);
+  return { given };
 }
 
-/** A roll-out as its workflow does it: what is chosen is carried out, and it asks again. */
-async function rollOut(queue: Queue): Promise<ChoiceVerdict> {
-  const inFlight = new Set<number>();
-  for (let number = 1; ; number += 1) {
-    const verdict = await queue.choose(uid, ask({ after: [...inFlight] }), breath().life);
-    if (verdict.kind !== 'batch') return verdict;
-    inFlight.add(number);
-    const request = { number, revision: 'new', batch: verdict.batch };
-    void queue.carryOut(uid, request, breath().life).then(() => inFlight.delete(number));
-  }
+/** A roll-out as its workflow does it: what may go is carried out, and it asks again. */
+function rollOut(queue: Queue): Promise<Answer> {
+  return new PlayedRollOut(() => queue, uid).run();
 }
 
 const unready = (cluster: TrivialCluster) => cluster.pods(uid).filter(({ readyAtMs }) => readyAtMs === undefined);
@@ -122,10 +109,11 @@ describe('upkeep', () => {
     expect(cluster.steps).toEqual([]);
   });
 
-  it('goes on under a paused permit', async () => {
+  it('goes on while an operator holds the roll-out', async () => {
     const { cluster, queue } = await fleetOfOldPods();
-    handIn(queue, { paused: true });
-    cluster.put(fleet({ replicas: 6 }));
+    cluster.order(uid, { version: 1, revision: 'new', paused: { by: 'ann', at: '2026-01-01T00:00:00Z' } });
+    handIn(queue);
+    cluster.put({ ...fleet({ replicas: 6 }), ...cluster.fleetOf(uid), replicas: 6 });
     await pass();
     expect(cluster.pods(uid)).toHaveLength(6);
     expect(restarts(cluster)).toBe(0);
@@ -213,16 +201,14 @@ describe('upkeep', () => {
     expect(Math.min(...plans.values())).toBeGreaterThan(5);
   });
 
-  it('does not rest after its own writes, nor when a permit comes', async () => {
+  it('P-2: does not rest after its own writes, and answers at once though it rests', async () => {
     const cluster = new TrivialCluster();
     const { queue } = queueOver(cluster, { restMs: 50 });
     cluster.put(fleet({ replicas: 3 }));
     await pass();
     cluster.makeReady(uid, 'pod-0', Date.now());
     for (const { name } of cluster.pods(uid)) cluster.makeReady(uid, name, Date.now() - 1e6);
-    const verdict = queue.choose(uid, ask(), breath().life);
-    await pass();
-    await expect(verdict).resolves.toMatchObject({ kind: 'allDone' });
+    expect(queue.next(uid)).toMatchObject({ kind: 'done' });
   });
 
   it('does not look again after writes that only report', async () => {
@@ -351,13 +337,12 @@ describe('a permit', () => {
       down.push(unready(cluster).length);
       for (const { name } of unready(cluster)) cluster.makeReady(uid, name, Date.now());
     }
-    await expect(verdict).resolves.toMatchObject({ kind: 'allDone', summary: '5 of 5 pods are of revision new' });
+    await expect(verdict).resolves.toMatchObject({ kind: 'done', summary: '5 of 5 pods are of revision new' });
     expect(down).toEqual([2, 2, 1]);
   });
 
   it('ends with its batch, and nothing more is disrupted without the next', async () => {
     const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 5 });
-    void queue.choose(uid, ask(), breath().life);
     const first = queue.carryOut(uid, batch(1, 'pod-0', 'pod-1'), breath().life);
     await pass();
     for (const { name } of unready(cluster)) cluster.makeReady(uid, name, Date.now());
@@ -378,45 +363,33 @@ describe('a permit', () => {
     await pass(9_999);
     expect(settled).not.toHaveBeenCalled();
     await pass(2);
-    expect(settled).toHaveBeenCalledWith(expect.objectContaining({ kind: 'allDone' }));
+    expect(settled).toHaveBeenCalledWith(expect.objectContaining({ kind: 'done' }));
   });
 
-  it('is superseded when the object asks for another revision, or is gone', async () => {
-    const { cluster, queue } = await fleetOfOldPods();
-    const { choice } = handIn(queue);
-    await pass();
-    cluster.put(fleet({ revision: 'newer' }));
-    await pass();
-    await expect(choice).resolves.toEqual({ kind: 'superseded' });
-    expect(restarts(cluster)).toBe(2);
-
-    cluster.remove(uid);
-    await expect(queue.choose(uid, ask(), breath().life)).resolves.toEqual({ kind: 'superseded' });
-  });
-
-  it('is blocked when it has waited for one thing for long, and says since when', async () => {
+  it('P-2: says since when it waits, and what it names is of the present', async () => {
     const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 1 });
-    const { choice } = handIn(queue);
+    queue.next(uid);
+    cluster.breakDown(uid, 'pod-3');
+    cluster.order(uid, { version: 1, revision: 'new', skip: ['pod-3'] });
     await pass();
     const since = new Date().toISOString();
-    const [broken] = unready(cluster);
-    const settled = jest.fn();
-    void choice.then(settled);
     await pass(29_000);
-    cluster.put(fleet({ maxUnavailable: 1 })); // news that changes nothing does not begin the wait anew
+    cluster.put({ ...fleet({ maxUnavailable: 1 }), ...cluster.fleetOf(uid) }); // news that changes nothing
     await pass(900);
-    expect(settled).not.toHaveBeenCalled();
-    await pass(200);
-    expect(settled).toHaveBeenCalledWith({
-      kind: 'blocked',
+    expect(queue.next(uid)).toEqual({
+      kind: 'wait',
       waitingFor: {
         reason: 'BudgetSpent',
-        blockedBy: [`Pod/${broken?.name}`],
+        blockedBy: ['Pod/pod-3'],
         blockedCount: 1,
         unblock: 'Raise maxUnavailable, or fix these pods',
         since,
       },
+      facts: expect.objectContaining({ revision: 'new', orders: { version: 1, revision: 'new', skip: ['pod-3'] } }),
+      order: { term: expect.any(String), nth: 2 },
     });
+    cluster.remove(uid);
+    expect(queue.next(uid)).toMatchObject({ kind: 'withdrawn' });
   });
 
   it('ends with its activity: the step in progress completes, no other begins', async () => {
@@ -427,9 +400,7 @@ describe('a permit', () => {
     };
     const { queue: narrow } = queueOver(cluster, { parallelSteps: 1 });
     await queue.stop();
-    const { given, choice } = handIn(narrow, {}, life);
-    await expect(given).rejects.toThrow('the activity was cancelled');
-    await expect(choice).rejects.toThrow('the activity was cancelled');
+    await expect(handIn(narrow, life).given).rejects.toThrow('the activity was cancelled');
     await pass(600_000);
     expect(restarts(cluster)).toBe(2);
   });
@@ -438,6 +409,7 @@ describe('a permit', () => {
     const cluster = new TrivialCluster();
     let left = 1;
     const named: NamedPods = {
+      to: 'new',
       pods: new Map([['pod-0', { state: 'done' }]]),
       awaited: 0,
       progress: { of: 1, updated: 1, ready: 1 },
@@ -447,14 +419,13 @@ describe('a permit', () => {
       plan: () => ({
         upkeep: [],
         disruption: left-- > 0 ? [{ kind: 'restart', name: 'pod-0' } as const] : [],
-        standing: { kind: 'allDone', summary: '', arrived: 1 } as const,
+        standing: { kind: 'allDone', summary: '' } as const,
         named,
       }),
     };
     const { queue } = queueOver(cluster, { fleet: hasty });
     cluster.onShown = () => undefined;
     cluster.put(fleet());
-    void queue.choose(uid, ask(), breath().life);
     await queue.carryOut(uid, batch(1, 'pod-0'), breath().life);
     expect(restarts(cluster)).toBe(1);
   });
@@ -468,7 +439,6 @@ describe('a permit', () => {
     await pass();
     expect(restarts(cluster)).toBe(2);
     await expect(queue.carryOut(uid, batch(1), life)).rejects.toThrow('heartbeats are not answered');
-    await expect(queue.choose(uid, ask(), life)).rejects.toThrow('heartbeats are not answered');
   });
 
   it('is not used when its end is only detected by the check before a step, as after a freeze', async () => {
@@ -481,7 +451,6 @@ describe('a permit', () => {
       },
       ended: ended.signal,
     };
-    void queue.choose(uid, ask(), breath().life);
     const given = queue.carryOut(uid, batch(1), life);
     jest.setSystemTime(Date.UTC(2026, 0, 2));
     await expect(given).rejects.toThrow('it ran out');
@@ -504,16 +473,15 @@ describe('a permit', () => {
 describe('the lease', () => {
   it('ends all permits and all writing when it is lost', async () => {
     const { cluster, queue, loseLease } = await fleetOfOldPods();
-    const { given, choice } = handIn(queue);
+    const { given } = handIn(queue);
     loseLease();
     await expect(given).rejects.toThrow('the lease was lost');
-    await expect(choice).rejects.toThrow('the lease was lost');
     cluster.put(fleet({ replicas: 9 }));
     queue.add(uid, 'fullPass');
     await pass(600_000);
     expect(cluster.steps).toEqual([]);
     await expect(queue.carryOut(uid, batch(1), breath().life)).rejects.toThrow('the lease was lost');
-    await expect(queue.choose(uid, ask(), breath().life)).rejects.toThrow('the lease was lost');
+    expect(() => queue.next(uid)).toThrow('the lease was lost');
   });
 
   it('is asked for before each step, as a frozen process hears of its loss late', async () => {
@@ -572,29 +540,36 @@ describe('a failure', () => {
     expect(restarts(cluster)).toBe(1);
   });
 
-  it('that stays becomes the verdict, named by its type', async () => {
+  it('P-4: that stays is told to the roll-out though its batch is in flight, named by its type', async () => {
     const { cluster, queue } = await fleetOfOldPods();
     cluster.beforeWrite = () => {
       throw new KubeError({ status: 403, message: 'pods is forbidden' });
     };
-    const { choice } = handIn(queue);
+    const woken: string[] = [];
+    cluster.onWake = (of) => {
+      woken.push(of);
+      queue.next(of);
+    };
+    queue.next(uid);
+    handIn(queue);
     await pass(90_000);
-    await expect(choice).resolves.toMatchObject({
-      kind: 'blocked',
+    expect(woken).toEqual([uid]);
+    expect(queue.next(uid)).toMatchObject({
+      kind: 'wait',
       waitingFor: { reason: 'Denied', unblock: 'pods is forbidden', since: '2026-01-01T00:00:00.000Z' },
     });
   });
 
-  it('F4: that the API server explains at length becomes a verdict that fits into a history', async () => {
+  it('F4: that the API server explains at length becomes an answer that fits into a history', async () => {
     const { cluster, queue } = await fleetOfOldPods();
     const message = `admission webhook "gatekeeper" denied the request: ${'[pod-must-have-owner] é "x" '.repeat(300)}`;
     cluster.beforeWrite = () => {
       throw new KubeError({ status: 403, message });
     };
-    const { choice } = handIn(queue);
+    handIn(queue);
     await pass(90_000);
-    const ended = await choice;
-    expect(ended).toMatchObject({ kind: 'blocked', waitingFor: { unblock: expect.stringContaining('gatekeeper') } });
+    const ended = queue.next(uid);
+    expect(ended).toMatchObject({ kind: 'wait', waitingFor: { unblock: expect.stringContaining('gatekeeper') } });
     expect(jsonBytes(ended)).toBeLessThanOrEqual(payloadBytes);
   });
 
@@ -620,18 +595,12 @@ describe('a failure', () => {
     expect(patient.longestPauseMs(uid)).toBe(300_000);
 
     // what has not failed does not wait
-    handIn(patient, { told: 'Denied' });
+    handIn(patient);
     await pass();
     expect([restarts(cluster), attempts.length]).toEqual([2, attempts.length]);
   });
 
-  it.each([
-    { what: 'somebody has changed the object', again: (queue: Queue) => queue.add(uid, 'edited') },
-    {
-      what: 'a roll-out asks that has been told of nothing',
-      again: (queue: Queue) => void handIn(queue),
-    },
-  ])('M4: is tried again at once when $what, and then as if for the first time', async ({ again }) => {
+  it('M4: is tried again at once when somebody has changed the object, and then as if for the first time', async () => {
     const cluster = new TrivialCluster();
     let attempts = 0;
     cluster.beforeWrite = () => {
@@ -642,7 +611,7 @@ describe('a failure', () => {
     cluster.put(fleet({ replicas: 1 }));
     await pass(3_600_000);
     const before = attempts;
-    again(queue);
+    queue.add(uid, 'edited');
     await pass();
     expect(attempts).toBe(before + 1);
     await pass(2_000);

@@ -13,7 +13,7 @@ import {
   rollOutCommandNames,
 } from '../../api/engine/operations.ts';
 import { rollOutBehind } from '../../api/fleet/cause.ts';
-import { parseRollOutChanged, rollOutId } from '../../api/fleet/operation.ts';
+import { rollOutId } from '../../api/fleet/operation.ts';
 import { operationTypes } from '../../api/operations.ts';
 import { operationFor, request } from '../support/recreate-requests.ts';
 
@@ -126,35 +126,6 @@ describe('rollOutBehind', () => {
     expect(behind({ ...cloneSet, kind: 'ImageListPullJob' })).toBeUndefined();
     expect(behind({ ...cloneSet, apiVersion: 'example.com/v1' })).toBeUndefined();
     expect(rollOutBehind({ metadata: {} })).toBeUndefined();
-  });
-});
-
-describe('parseRollOutChanged', () => {
-  const facts = { generation: 4, revision: 'web-2', previous: 'web-1', replicas: 20 };
-  const orders = { version: 1, revision: 'web-2', paused: { by: 'ann', at: '2026-11-21T06:00:00Z' } };
-
-  it('reads what the watcher sends', () => {
-    expect(parseRollOutChanged({ ...facts, orders })).toEqual({ ...facts, orders });
-    expect(parseRollOutChanged({ ...facts, previous: '', orders: 'none' })).toEqual({
-      generation: 4,
-      revision: 'web-2',
-      replicas: 20,
-    });
-    expect(parseRollOutChanged({ withdrawn: true })).toEqual({ withdrawn: true });
-  });
-
-  it('takes anything else for a wish to look again', () => {
-    const broken = [
-      undefined,
-      null,
-      'now',
-      {},
-      { ...facts, revision: 7 },
-      { ...facts, revision: '' },
-      { revision: 'x' },
-    ];
-    for (const payload of broken) expect(parseRollOutChanged(payload)).toBeUndefined();
-    fc.assert(fc.property(fc.anything(), (payload) => void parseRollOutChanged(payload)));
   });
 });
 

@@ -84,12 +84,15 @@ describe('payloadLimit', () => {
     );
   });
 
-  it.each(['roll-out', 'pull-on-nodes'])('takes 8 KiB of %s, whose payloads name pods or nodes', async (operation) => {
+  it.each([
+    ['roll-out', 40],
+    ['pull-on-nodes', 8],
+  ])('takes of %s, whose payloads name pods or nodes, %s KiB', async (operation, kib) => {
     const { codec, warnings } = observed();
     const context = { ...workflow, workflowId: `${operation}/1` };
-    await codec.encode([text(8 * 1024)], context);
+    await codec.encode([text(kib * 1024)], context);
     expect(warnings).toEqual([]);
-    await codec.encode([text(8 * 1024 + 1)], context);
+    await codec.encode([text(kib * 1024 + 1)], context);
     expect(warnings).toHaveLength(1);
   });
 

@@ -11,7 +11,7 @@ import {
   type Sent,
   sendAtMs,
   went,
-} from '../support/permit-play/owed.ts';
+} from '../../plan/permits/owed.ts';
 
 const nowMs = 1_000_000;
 const idle: Known = {

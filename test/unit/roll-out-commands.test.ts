@@ -11,6 +11,7 @@ import { type OrderedObject, ordersOf, type RollOutOrders } from '../../api/flee
 import { EventBudget } from '../../kube/events.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { NotLeading } from '../../kube/fence.ts';
+import type { Answer } from '../../plan/fleet/permit.ts';
 import type { PodOfFleet } from '../../plan/fleet/roll-out-orders.ts';
 import { RollOutCommands } from '../../watcher/fleet/commands.ts';
 
@@ -27,6 +28,8 @@ interface Start {
   /** In the annotation of release 0.1.0. */
   readonly annotation?: string;
   readonly pods?: readonly PodOfFleet[];
+  /** What the object waits for, as its status names it. */
+  readonly blockedBy?: readonly string[];
   /** What the history says of the sender of a signal. */
   readonly history?: readonly object[];
 }
@@ -48,6 +51,8 @@ class World {
   isOldSchema = false;
   /** Pods that are being written. */
   onTheWay: readonly string[] = [];
+  /** Which pods may go next. */
+  nextOf: () => Answer | undefined = () => undefined;
   readonly commands: RollOutCommands<Owner>;
   readonly #start: Start;
   #version = 1;
@@ -88,6 +93,7 @@ class World {
         },
         revisionOf: () => 'web-2',
         planned: async (_uid, generation) => ({ generation, revision: 'web-2', previous: 'web-1', replicas: 3 }),
+        blockedBy: () => start.blockedBy ?? [],
         podsOf: () => start.pods ?? [],
         look: () => undefined,
         quiet: async () => this.onTheWay,
@@ -126,6 +132,7 @@ class World {
       client: { workflowService, options: { namespace: 'default' } } as never,
       resourceOf: fleetResource,
       holderOf: () => this.commands,
+      nextOf: () => this.nextOf(),
     });
     return activity({ kind: 'CloneSet', target, command: { key: name, name, at, ...more }, ...input });
   }
@@ -135,7 +142,7 @@ describe('a command that the leading watcher applies', () => {
   it('P-10: is written into the status of the object of this version, with its key, and answered once the caches show it', async () => {
     const world = new World();
     const orders = { version: 1, revision: 'web-2', paused: by };
-    expect(await world.apply('pause')).toEqual({ by: 'ann', answer: {}, orders });
+    expect(await world.apply('pause')).toEqual({ by: 'ann', answer: {} });
     const applied = { ...orders, applied: ['pause'] };
     expect(world.calls).toEqual([
       ['clonesets/status', { metadata: { uid: 'set-1', resourceVersion: '1' }, status: { rollOut: applied } }],
@@ -151,8 +158,9 @@ describe('a command that the leading watcher applies', () => {
     await world.apply('resume');
     await world.apply('undo');
     const written = world.calls.length;
-    expect(await world.apply('resume')).toMatchObject({ answer: {}, orders: { undo: { to: 'web-1' } } });
-    expect([world.calls.length, world.orders?.applied]).toEqual([written, ['resume', 'undo']]);
+    expect(await world.apply('resume')).toMatchObject({ answer: {} });
+    expect(world.orders).toMatchObject({ undo: { to: 'web-1' }, applied: ['resume', 'undo'] });
+    expect(world.calls).toHaveLength(written);
   });
 
   it('P-8: keeps the keys of the last 16', async () => {
@@ -191,8 +199,53 @@ describe('a command that the leading watcher applies', () => {
     expect(world.orders?.skip).toEqual(['web-a']);
     expect(await world.apply('skip', { key: 'b', pods: ['web-nope'] })).toMatchObject({
       answer: { refused: 'web-nope is none of its pods: it has web-a, web-b' },
-      orders: { skip: ['web-a'] },
     });
+    expect(world.orders?.skip).toEqual(['web-a']);
+  });
+
+  it('P-8: skips without a target what the status says that the object waits for', async () => {
+    const pods = ['web-a', 'web-b', 'web-c'].map((name) => ({ name, spendsBudget: false }));
+    const world = new World({ pods, blockedBy: ['pod/web-a', 'node/node-1', 'pod/web-b', 'pod/web-gone'] });
+    const answer = { target: 'web-a and web-b' };
+    expect(await world.apply('skip')).toEqual({ by: 'ann', answer });
+    expect(world.orders?.skip).toEqual(['web-a', 'web-b']);
+    // once it is applied it is not looked at again what it is about
+    expect((await world.apply('skip')).answer.refused).toBeUndefined();
+    expect(world.orders?.skip).toEqual(['web-a', 'web-b']);
+    for (const blockedBy of [[], ['node/node-1', 'batch/3']]) {
+      const other = new World({ pods, blockedBy });
+      const { refused } = (await other.apply('skip')).answer;
+      expect(refused).toBe('it has no target, and the roll-out has not waited for a pod for 5 s; name the pod');
+      expect(other.calls).toEqual([]);
+    }
+  });
+
+  it('P-3: answers which pods may go next, as of when it is applied; nothing when that is not known', async () => {
+    const world = new World();
+    const next = { kind: 'done', summary: '3 of 3' } as const;
+    const writtenBefore: number[] = [];
+    world.nextOf = () => {
+      writtenBefore.push(world.calls.length);
+      return next;
+    };
+    expect(await world.apply('pause')).toEqual({ by: 'ann', answer: {}, next });
+    expect(writtenBefore).toEqual([1]);
+    expect(await world.apply('retry', { pods: ['web-a'] })).toMatchObject({
+      ...{ answer: { refused: expect.stringContaining('is not skipped') }, next },
+    });
+    world.nextOf = () => undefined;
+    expect(await world.apply('resume')).toEqual({ by: 'ann', answer: {} });
+  });
+
+  it('P-8: is applied, and given again, when it cannot be said any more which pods may go next', async () => {
+    const world = new World();
+    world.nextOf = () => {
+      throw new Error('this watcher is not the leader');
+    };
+    await expect(world.apply('undo')).rejects.toMatchObject({ nonRetryable: false });
+    world.nextOf = () => undefined;
+    expect(await world.apply('undo')).toMatchObject({ answer: { target: 'web-1' } });
+    expect([world.orders?.applied, world.calls.length]).toEqual([['undo'], 1]);
   });
 
   it('is decided on anew when somebody has written in between', async () => {
@@ -363,10 +416,8 @@ describe('the sender of a command', () => {
 
   it('is read from the history', async () => {
     const world = new World({ history: [signal, { eventId: 8 }] });
-    expect(await world.apply('undo', {}, { place })).toMatchObject({
-      by: 'eve@phone',
-      orders: { undo: { by: 'eve@phone' } },
-    });
+    expect(await world.apply('undo', {}, { place })).toMatchObject({ by: 'eve@phone' });
+    expect(world.orders).toMatchObject({ undo: { by: 'eve@phone' } });
   });
 
   it('P-8: gave it to the run before where a reset has applied it again: it has no effect', async () => {

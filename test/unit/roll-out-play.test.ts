@@ -3,21 +3,21 @@ import fc from 'fast-check';
 import { sameJson } from '../../api/base/json.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
-import { batchOf, type PodOutcome } from '../../plan/fleet/batch.ts';
-import type { ChoiceVerdict, Leave } from '../../plan/fleet/permit.ts';
+import { batchesOf, mostInFlight, type PodBatch, type PodOutcome } from '../../plan/fleet/batch.ts';
+import type { Answer, AnswerKind } from '../../plan/fleet/permit.ts';
 import {
-  type Asked,
+  asked,
+  asks,
   begun,
+  type GivenCommand,
   heard,
-  type InFlight,
-  isOver,
+  isEnding,
+  isHold,
   meantBy,
   type RollOutNews,
   type RollOutProgress,
-  wantedChoice,
 } from '../../plan/fleet/roll-out.ts';
 import {
-  heldBy,
   isHeld,
   keptOrders,
   type OrderCommand,
@@ -26,14 +26,24 @@ import {
   toldOrders,
   undoOf,
 } from '../../plan/fleet/roll-out-orders.ts';
-import { permitForAll } from '../support/permits.ts';
+import '../support/property-seed.ts';
 
-const replicas = 6;
+const replicas = 4;
+const maxUnavailable = 2;
+/** So many questions follow one another at most when nothing else happens. */
+const mostInARow = 4;
+/** An answer names so many pods at most. */
+const mostNamed = 1;
+
+interface Pod {
+  readonly revision: string;
+  readonly isReady: boolean;
+}
 
 interface Fleet {
   readonly generation: number;
   readonly revision: string;
-  readonly pods: readonly string[];
+  readonly pods: readonly Pod[];
   readonly orders: RollOutOrders | undefined;
 }
 
@@ -41,24 +51,41 @@ interface Run {
   readonly progress: RollOutProgress;
   /** What it has heard and not yet read. */
   readonly inbox: readonly RollOutNews[];
+  /** Its question is open. */
+  readonly isAsking: boolean;
+}
+
+/** A batch that the watcher has received. */
+interface Permit {
+  readonly batch: PodBatch;
+  /** Pods of which the update has begun. */
+  readonly begun: ReadonlySet<string>;
 }
 
 /**
  * One fleet between a user, an operator, a watcher whose cache is behind, and runs of the roll-out that may be terminated
- * or forgotten by Temporal at any time.
+ * or forgotten by Temporal at any time. What activities answer may be lost, and come in any order.
  */
 class Play {
-  fleet: Fleet = { generation: 1, revision: 'r1', pods: Array(replicas).fill('r1'), orders: undefined };
+  fleet: Fleet = {
+    ...{ generation: 1, revision: 'r1', orders: undefined },
+    pods: Array(replicas).fill({ revision: 'r1', isReady: true }),
+  };
   cached: Fleet = this.fleet;
   run: Run | undefined;
-  /** What the run asks. */
-  held: Asked | undefined;
-  /** The batches that it has handed in. */
-  batches: readonly InFlight[] = [];
-  /** What the last question allowed. */
-  leave: Leave | undefined;
   readonly story: string[] = [];
+  #permits = new Map<number, Permit>();
+  /** The numbers of the batches of the run that have got to the watcher. */
+  readonly #received = new Set<number>();
+  /** Results that the run has not heard yet. */
+  #onTheWay: readonly RollOutNews[] = [];
+  /** What the watcher has answered last. */
+  #told: string | undefined;
+  /** A run is to ask again after a pause. */
+  #pauses = 0;
   #revisions = 1;
+  /** How much has happened. */
+  #events = 0;
   #ms = 0;
 
   #say(what: string): void {
@@ -71,37 +98,108 @@ class Play {
     this.fleet = { ...this.fleet, generation: this.fleet.generation + 1, revision };
   }
 
-  /** By signal to the run, or by an annotation that starts one. */
+  /** By signal to the run, or by one that starts it. */
   command(name: OrderCommand['name']): void {
     this.#say(`${name}${this.run ? '' : ', which starts a run'}`);
-    this.run ??= { progress: begun(this.#facts()), inbox: [] };
-    const at = new Date(++this.#ms).toISOString();
+    this.#start();
     const target = name === 'skip' ? 'pod-9' : undefined;
-    const meant = meantBy(this.run.inbox.reduce(heard, this.run.progress), { name, target });
+    const meant = meantBy(this.#progress(), { name, target });
     if ('refused' in meant) return;
+    const at = new Date(this.#now()).toISOString();
     this.#put({ kind: 'command', command: { key: `run/${this.#ms}`, name, by: 'ann', at, ...meant } });
   }
 
-  /** The workflow reads its news, writes what has to be written, and hands in what is to be handed in. */
+  /** The workflow reads its news, hands in what is to be handed in, asks, and ends. */
   workflow(): void {
     if (!this.run) return;
-    const progress = this.run.inbox.reduce(heard, this.run.progress);
-    this.run = { progress, inbox: [] };
-    const wanted = wantedChoice(progress);
-    const { facts, round } = progress;
-    const of = wanted && { leave: wanted.leave, generation: facts.generation, round };
-    if (JSON.stringify(of) !== JSON.stringify(this.held)) this.held = of;
-    if (of) this.leave = of.leave;
-    this.batches = progress.inFlight;
-    if (isOver(progress)) {
+    const before = this.run.progress;
+    let progress = this.#progress();
+    this.#check(before, progress);
+    let { isAsking } = this.run;
+    const isLast = isEnding(progress) && !isAsking;
+    if (asks(progress) && !isAsking && !isLast) {
+      isAsking = true;
+      progress = asked(progress);
+      this.#events += 1;
+    }
+    this.run = { progress, inbox: [], isAsking };
+    if (isLast && progress.inFlight.length === 0) {
       this.#say(`the run ends: ${progress.end}`);
       this.#forgetRun();
     }
   }
 
-  /** The activity that applies the first command. Its answer may be lost: then it is called again. */
+  /** No pod is in two batches, and a hold that is on its way lets nothing be permitted. */
+  #check({ next, commands }: RollOutProgress, after: RollOutProgress): void {
+    const uids = after.inFlight.flatMap(({ batch }) => batch.pods.map(({ uid }) => uid));
+    const isPermitted = after.next > next && commands.some(isHold) && sameJson(commands, after.commands);
+    const isTwice = new Set(uids).size < uids.length;
+    const story = this.story.join('\n');
+    expect([story, isTwice, isPermitted, after.inFlight.length <= mostInFlight]).toEqual([story, false, false, true]);
+  }
+
+  /** The watcher receives the batches that the run has handed in. */
+  receive(): void {
+    for (const { number, batch } of this.run?.progress.inFlight ?? []) {
+      if (this.#received.has(number)) continue;
+      this.#received.add(number);
+      this.#permits.set(number, { batch, begun: new Set() });
+    }
+  }
+
+  /** The attempt of the first batch is lost, and is made again. */
+  retryBatch(): void {
+    const [number] = this.#permits.keys();
+    if (number === undefined) return;
+    this.#permits.delete(number);
+    this.#received.delete(number);
+  }
+
+  /** The activity of the first batch is ended by hand. */
+  endBatch(): void {
+    const [number] = this.#permits.keys();
+    if (number === undefined) return;
+    this.#say(`batch ${number} is ended by hand`);
+    this.#permits.delete(number);
+    this.#send({ kind: 'lost', number, why: 'failed by hand' });
+  }
+
+  /** A hold that takes long takes back the permits of all batches. */
+  withdraw(): void {
+    const { commands = [], inFlight = [] } = this.run?.progress ?? {};
+    if (!commands.some(isHold)) return;
+    for (const { number } of inFlight) {
+      if (this.#onTheWay.some((news) => 'number' in news && news.number === number)) continue;
+      this.#permits.delete(number);
+      this.#received.add(number);
+      this.#send({ kind: 'lost', number, why: 'taken back' });
+    }
+  }
+
+  /** The question is answered. The answer may be lost: then it is asked again by the same activity. */
+  answer({ losesAnswer = false } = {}): void {
+    if (!this.run?.isAsking || this.#onTheWay.some(({ kind }) => kind === 'answer')) return;
+    const answer = this.#answer();
+    if (!losesAnswer) this.#send({ kind: 'answer', answer, atMs: this.#now() });
+  }
+
+  /** The question fails for good. */
+  refuse(): void {
+    if (!this.run?.isAsking || this.#onTheWay.some(({ kind }) => kind === 'answer')) return;
+    this.run = { ...this.run, isAsking: false };
+    this.#put({ kind: 'notAnswered', waitingFor: waitFor('Invalid') });
+    this.#pauses += 1;
+  }
+
+  pause(): void {
+    if (this.#pauses === 0) return;
+    this.#pauses -= 1;
+    this.#put({ kind: 'changed' });
+  }
+
+  /** The activity that applies a command. Its answer may be lost: then it is called again. */
   apply({ losesAnswer = false } = {}): void {
-    const [command] = this.run?.progress.commands ?? [];
+    const command = this.#due();
     if (command === undefined) return;
     const { revision } = this.fleet;
     const previous = revision === 'r1' ? {} : { previous: 'r1' };
@@ -110,84 +208,95 @@ class Play {
     this.fleet = { ...this.fleet, orders: orders ?? this.fleet.orders };
     // the activity answers once the cache shows what it has written
     this.watch();
-    if (losesAnswer) return;
-    const told = toldOrders(this.fleet.orders);
-    this.#put({ kind: 'applied', key: command.key, orders: told });
+    const next = this.#answer();
+    if (!losesAnswer) this.#send({ kind: 'applied', key: command.key, next, atMs: this.#now() });
+  }
+
+  /** The command that is to be applied next: what holds or frees goes ahead. */
+  #due(): GivenCommand | undefined {
+    const isApplied = ({ key }: GivenCommand) =>
+      this.#onTheWay.some((news) => news.kind === 'applied' && news.key === key);
+    const waiting = (this.run?.progress.commands ?? []).filter((command) => !isApplied(command));
+    return waiting.find((command) => isHold(command) || command.takesBack === 'unwritten') ?? waiting[0];
+  }
+
+  /** A result gets to the run. */
+  deliver(nth = 0): void {
+    const news = this.#onTheWay[nth % Math.max(this.#onTheWay.length, 1)];
+    if (news === undefined || !this.run) return;
+    this.#onTheWay = this.#onTheWay.filter((other) => other !== news);
+    if (news.kind === 'answer') this.run = { ...this.run, isAsking: false };
+    // nobody waits for what becomes of a command that was taken back
+    const { commands } = this.#progress();
+    if (news.kind === 'applied' && !commands.some(({ key }) => key === news.key)) return;
+    this.#put(news);
+  }
+
+  deliverAll(): void {
+    while (this.#onTheWay.length > 0) this.deliver();
   }
 
   watch(): void {
     this.cached = this.fleet;
   }
 
-  /** A pass of the watcher: it disrupts at most one pod, and judges the permit. */
-  watcher(): void {
-    const { revision, pods } = this.cached;
-    const orders = ordersFor(this.cached.orders, revision);
-    const leave = (this.held || this.batches.length > 0) && this.leave ? this.leave : undefined;
-    const permit = leave && heldBy(orders, permitForAll(leave.revision, leave), false);
-    const undo = undoOf(orders);
-    const target = undo?.from === revision ? undo.to : revision;
-    const isAtGoal = (pod: string) => (undo?.from === revision ? pod !== revision : pod === revision);
-    const old = this.fleet.pods.findIndex((pod) => !isAtGoal(pod));
+  /** A pod becomes ready. */
+  kubelet(): void {
+    const { pods } = this.fleet;
+    const index = pods.findIndex(({ isReady }) => !isReady);
+    const pod = pods[index];
+    if (pod) this.fleet = { ...this.fleet, pods: pods.with(index, { ...pod, isReady: true }) };
+  }
 
-    const isRolledOut = undo === undefined && pods.every((pod) => pod === revision);
-    const { orders: rollOut } = this.cached;
+  /** A pass of the watcher: it disrupts what is permitted, and ends the batches that are through. */
+  watcher(): void {
+    const { revision, orders: rollOut } = this.cached;
+    const isRolledOut = this.#undo() === undefined && this.cached.pods.every((pod) => pod.revision === revision);
     const kept = keptOrders({ metadata: {}, status: rollOut ? { rollOut } : {} }, { revision, isRolledOut });
     // a write on an old copy is refused
     if (!sameJson(kept, rollOut) && this.cached === this.fleet) {
       this.#say(`the watcher leaves of the orders ${JSON.stringify(kept)}`);
       this.fleet = { ...this.fleet, orders: kept };
     }
-    if (permit) for (const batch of this.batches) this.#carryOut(permit, batch, target);
-    if (permit && this.held) this.#judge(permit, this.held, { target, old });
-    const isLeft = pods.some((pod) => !isAtGoal(pod));
-    if (isLeft && !this.run) this.run = { progress: begun(this.#facts()), inbox: [] };
-    if (this.run) this.#put({ kind: 'changed', change: this.#facts() });
+    for (const [number, permit] of [...this.#permits]) this.#carryOut(number, permit);
+    if (this.cached.pods.some((pod) => !this.#isAtGoal(pod))) this.#start();
   }
 
-  #carryOut(permit: Leave, { number, revision, batch }: InFlight, target: string): void {
-    const [{ name = '' } = {}] = batch.pods;
-    const pod = Number(name.split('-')[1]);
-    const may = permit.revision === target && revision === target && !permit.paused;
-    const outcome: PodOutcome = { pod: name, how: 'inPlace', ...(!may && { why: 'not now' }) };
-    if (may) {
-      this.#say(`pod ${pod} becomes ${target}`);
-      this.fleet = { ...this.fleet, pods: this.fleet.pods.with(pod, target) };
+  #carryOut(number: number, { batch, begun: before }: Permit): void {
+    const may = batch.revision === this.#goal() && !this.#isHeld();
+    const begun = new Set(before);
+    const outcomes: PodOutcome[] = [];
+    for (const { uid } of batch.pods) {
+      const index = indexOf(uid);
+      const outcome = { pod: uid, how: 'inPlace' } as const;
+      const pod = this.fleet.pods[index];
+      const isThere = pod?.revision === batch.revision;
+      if (!begun.has(uid) && !isThere && !may) outcomes.push({ ...outcome, why: 'not now' });
+      else if (isThere && pod.isReady) outcomes.push(outcome);
+      else if (!begun.has(uid)) {
+        this.#say(`pod ${index} becomes ${batch.revision}`);
+        begun.add(uid);
+        const pods = this.fleet.pods.with(index, { revision: batch.revision, isReady: false });
+        this.fleet = { ...this.fleet, pods };
+        this.watch();
+      }
     }
-    this.batches = this.batches.filter((other) => other.number !== number);
-    this.#put({ kind: 'carriedOut', number, verdict: { summary: '', pods: [outcome] }, atMs: 0 });
+    this.#permits.set(number, { batch, begun });
+    if (outcomes.length < batch.pods.length) return;
+    this.#permits.delete(number);
+    const result = { summary: '', pods: outcomes, next: this.#answer() };
+    this.#send({ kind: 'carriedOut', number, result, atMs: this.#now() });
   }
 
-  #judge(permit: Leave, of: Asked, { target, old }: { readonly target: string; readonly old: number }): void {
-    const name = `pod-${old}`;
-    const isChosen = this.batches.some(({ batch }) => batch.pods.some((pod) => pod.name === name));
-    if (permit.revision !== target) {
-      this.#told(of, { kind: 'superseded' });
-    } else if (old < 0) {
-      this.#told(of, { kind: 'allDone', summary: '', arrived: replicas });
-    } else if (!permit.paused) {
-      const batch = batchOf(target, [{ namespace: 'shop', name, uid: name, how: 'inPlace', containers: [['app']] }]);
-      if (!isChosen) this.#told(of, { kind: 'batch', batch, of: replicas, updated: 0 });
-    } else if (of.leave.paused) {
-      const waitingFor = { reason: 'Held', blockedBy: [], blockedCount: 0, since: '', unblock: '' };
-      this.#told(of, { kind: 'blocked', waitingFor });
-    }
+  /** The watcher wakes the run when another answer is to be given than the last one. The signal may be lost. */
+  wake({ losesSignal = false } = {}): void {
+    if (this.run && JSON.stringify(this.#next()) !== this.#told && !losesSignal) this.#put({ kind: 'changed' });
   }
 
-  #told(of: Asked, verdict: ChoiceVerdict): void {
-    this.held = undefined;
-    const { orders } = this.#facts();
-    this.#put({ kind: 'verdict', verdict: { ...verdict, ...(orders && { orders }) }, of, atMs: 0 });
-  }
-
-  #forgetRun(): void {
-    this.run = undefined;
-    this.held = undefined;
-    this.batches = [];
-  }
-
-  timer(): void {
-    if (this.run?.progress.awaitsFacts) this.#put({ kind: 'noFacts' });
+  /** So much time passes that an answer does not count any more that has named pods, or has ended nothing. */
+  later(): void {
+    const { kind } = this.#next();
+    if (kind === 'pods' || kind === 'done') this.#told = undefined;
   }
 
   /** Terminated by hand, or forgotten with the database of Temporal. */
@@ -197,15 +306,95 @@ class Play {
     this.#forgetRun();
   }
 
-  settle(): void {
+  /** Everything takes its course, until nothing happens any more; whether it does not. */
+  settle(): boolean {
     for (let round = 0; round < 60; round++) {
+      const before = this.#events;
       this.workflow();
+      this.receive();
       this.apply();
-      this.workflow();
+      this.deliverAll();
+      this.kubelet();
       this.watch();
       this.watcher();
-      this.timer();
+      this.deliverAll();
+      this.workflow();
+      // a question takes milliseconds, and wakes are seconds apart
+      for (let nth = 0; nth < mostInARow && this.run?.isAsking; nth++) {
+        this.answer();
+        this.deliverAll();
+        this.workflow();
+      }
+      this.pause();
+      this.later();
+      this.wake();
+      if (this.#events === before) return true;
     }
+    return false;
+  }
+
+  /** What may go at this moment, as the caches show it. */
+  #next(): Answer {
+    return { ...this.#kindOfNext(), facts: this.#facts() };
+  }
+
+  #kindOfNext(): AnswerKind {
+    const { pods } = this.cached;
+    if (pods.every((pod) => this.#isAtGoal(pod) && pod.isReady)) return { kind: 'done', summary: 'all' };
+    const permitted = new Set([...this.#permits.values()].flatMap(({ batch }) => batch.pods.map(({ uid }) => uid)));
+    const isDown = (pod: Pod, index: number) => !pod.isReady || permitted.has(uidOf(index));
+    const room = maxUnavailable - pods.filter(isDown).length;
+    const left = pods.flatMap((pod, index) => (this.#isAtGoal(pod) || isDown(pod, index) ? [] : [index]));
+    const mayGo = this.#isHeld() ? [] : left.slice(0, Math.max(room, 0));
+    if (mayGo.length > 0) {
+      const chosen = mayGo.slice(0, mostNamed).map((index) => ({
+        ...{ namespace: 'shop', name: uidOf(index), uid: uidOf(index), how: 'inPlace' as const, containers: [['app']] },
+      }));
+      const batches = batchesOf(this.#goal(), chosen);
+      return { kind: 'pods', batches, more: mayGo.length > mostNamed, of: replicas, updated: 0 };
+    }
+    if (this.#permits.size > 0) return { kind: 'nothing' };
+    return { kind: 'wait', waitingFor: waitFor(this.#isHeld() ? 'PausedByOperator' : 'BudgetSpent') };
+  }
+
+  #answer(): Answer {
+    const answer = this.#next();
+    this.#told = JSON.stringify(answer);
+    return answer;
+  }
+
+  #undo() {
+    const { orders, revision } = this.cached;
+    return undoOf(ordersFor(orders, revision));
+  }
+
+  #goal(): string {
+    const undo = this.#undo();
+    return undo?.from === this.cached.revision ? undo.to : this.cached.revision;
+  }
+
+  #isAtGoal(pod: Pod): boolean {
+    const { revision } = this.cached;
+    return this.#undo()?.from === revision ? pod.revision !== revision : pod.revision === revision;
+  }
+
+  #isHeld(): boolean {
+    const { orders, revision } = this.cached;
+    return isHeld(ordersFor(orders, revision));
+  }
+
+  #start(): void {
+    if (!this.run) this.#events += 1;
+    this.run ??= { progress: begun(this.#facts()), inbox: [], isAsking: false };
+  }
+
+  #forgetRun(): void {
+    this.run = undefined;
+    this.#permits.clear();
+    this.#received.clear();
+    this.#onTheWay = [];
+    this.#told = undefined;
+    this.#pauses = 0;
   }
 
   #facts(): RollOutFacts {
@@ -214,29 +403,79 @@ class Play {
     return { generation, revision, replicas, ...(revision !== 'r1' && { previous: 'r1' }), ...(orders && { orders }) };
   }
 
+  #progress(): RollOutProgress {
+    const { progress, inbox } = this.run ?? { progress: begun(this.#facts()), inbox: [] };
+    return inbox.reduce(heard, progress);
+  }
+
   #put(news: RollOutNews): void {
+    this.#events += 1;
     if (this.run) this.run = { ...this.run, inbox: [...this.run.inbox, news] };
+  }
+
+  #send(news: RollOutNews): void {
+    this.#events += 1;
+    this.#onTheWay = [...this.#onTheWay, news];
+  }
+
+  #now(): number {
+    this.#ms += 400;
+    return this.#ms;
   }
 }
 
+function uidOf(index: number): string {
+  return `pod-${index}`;
+}
+
+function indexOf(uid: string): number {
+  return Number(uid.split('-')[1]);
+}
+
+function waitFor(reason: string) {
+  return { reason, blockedBy: [], blockedCount: 0, since: '', unblock: '' };
+}
+
 type Step = (play: Play) => void;
-const commands = ['pause', 'resume', 'retry', 'skip', 'abort', 'undo'] as const;
-const steps: readonly Step[] = [
+const commands = ['pause', 'resume', 'resume', 'resume', 'retry', 'skip', 'abort', 'undo'] as const;
+const ofUser: readonly Step[] = [
   ...commands.map(
     (name): Step =>
       (play) =>
         play.command(name),
   ),
-  ...Array<Step>(8).fill((play) => play.workflow()),
-  ...Array<Step>(6).fill((play) => play.apply()),
-  (play) => play.apply({ losesAnswer: true }),
-  ...Array<Step>(8).fill((play) => play.watcher()),
-  ...Array<Step>(5).fill((play) => play.watch()),
-  (play) => play.timer(),
-  (play) => play.loseRun(),
   (play) => play.changeSpec(),
 ];
-const anySteps = fc.array(fc.constantFrom(...steps), { maxLength: 120 });
+const often: readonly Step[] = [
+  (play) => play.workflow(),
+  (play) => play.answer(),
+  (play) => play.receive(),
+  (play) => play.deliver(),
+  (play) => play.watcher(),
+  (play) => play.kubelet(),
+  (play) => play.watch(),
+  (play) => play.wake(),
+];
+const seldom: readonly Step[] = [
+  (play) => play.apply({ losesAnswer: true }),
+  (play) => play.answer({ losesAnswer: true }),
+  (play) => play.wake({ losesSignal: true }),
+  (play) => play.refuse(),
+  (play) => play.retryBatch(),
+  (play) => play.endBatch(),
+  (play) => play.withdraw(),
+  (play) => play.later(),
+  (play) => play.loseRun(),
+];
+const steps: readonly Step[] = [
+  ...ofUser,
+  ...seldom,
+  ...often.flatMap((step) => Array<Step>(12).fill(step)),
+  ...Array<Step>(5).fill((play) => play.apply()),
+  ...Array<Step>(5).fill((play) => play.deliver(1)),
+  ...Array<Step>(2).fill((play) => play.pause()),
+];
+const anySteps = fc.array(fc.constantFrom(...steps), { maxLength: 250, size: 'max' });
 const runs = { numRuns: Number(process.env.PLAYS ?? 400) };
 
 /** A roll-out under way, after these steps. */
@@ -252,14 +491,14 @@ describe('a roll-out that is played', () => {
     fc.assert(
       fc.property(anySteps, (taken) => {
         const play = played(taken);
-        play.settle();
+        const isAtRest = play.settle();
         const { revision, pods, orders } = play.fleet;
         const story = play.story.join('\n');
         const now = ordersFor(orders, revision);
         const undo = undoOf(now);
-        const isThere = (pod: string) => (undo ? pod !== revision : pod === revision);
+        const isThere = (pod: Pod) => (undo ? pod.revision !== revision : pod.revision === revision);
         const isDone = pods.every(isThere);
-        expect([story, isDone || isHeld(now)]).toEqual([story, true]);
+        expect([story, isAtRest, isDone || isHeld(now)]).toEqual([story, true, true]);
         // a run waits for whoever frees it, and else ends
         expect([story, play.run === undefined]).toEqual([story, isDone]);
       }),
@@ -278,17 +517,18 @@ describe('a roll-out that is played', () => {
         play.command(order);
         play.workflow();
         play.apply();
+        play.deliverAll();
         play.workflow();
-        const { pods } = play.fleet;
-        const isHarmless = (step: Step) => !steps.slice(0, 6).includes(step) && step !== steps.at(-1);
-        for (const step of later.filter(isHarmless)) step(play);
+        const revisions = () => play.fleet.pods.map(({ revision }) => revision);
+        const held = revisions();
+        for (const step of later) if (!ofUser.includes(step)) step(play);
         play.settle();
         const story = play.story.join('\n');
-        expect([story, play.fleet.pods]).toEqual([story, pods]);
+        expect([story, revisions()]).toEqual([story, held]);
         expect([story, isHeld(play.fleet.orders)]).toEqual([story, true]);
         play.command('resume');
         play.settle();
-        expect([story, play.fleet.pods.every((pod) => pod === play.fleet.revision)]).toEqual([story, true]);
+        expect([story, revisions().every((revision) => revision === play.fleet.revision)]).toEqual([story, true]);
       }),
       runs,
     );

@@ -3,26 +3,36 @@ import fc from 'fast-check';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import { mostSkipBytes, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
-import { batchOf, type ChosenPod } from '../../plan/fleet/batch.ts';
-import type { ChoiceVerdict } from '../../plan/fleet/permit.ts';
 import {
+  batchesOf,
+  batchOf,
+  type ChosenPod,
+  mostInBatch,
+  mostInFlight,
+  type PodOutcome,
+} from '../../plan/fleet/batch.ts';
+import type { AnswerKind, AnswerOrder } from '../../plan/fleet/permit.ts';
+import {
+  asked,
+  asks,
   begun,
-  choiceText,
   detailsOf,
   doneReason,
   type GivenCommand,
+  handingOver,
   heard,
+  type InFlight,
   inFlightText,
+  isEnding,
   isOver,
+  justPermitted,
   meantBy,
   phaseOf,
   type RollOutNews,
   type RollOutProgress,
   shownWait,
-  wantedChoice,
 } from '../../plan/fleet/roll-out.ts';
-import { heldBy, keptOrders, type OrderCommand, ordersAfter, toldOrders } from '../../plan/fleet/roll-out-orders.ts';
-import { permitForAll } from '../support/permits.ts';
+import { isHeld, keptOrders, type OrderCommand, ordersAfter, toldOrders } from '../../plan/fleet/roll-out-orders.ts';
 import '../support/property-seed.ts';
 
 const at = '2026-11-21T06:13:44.000Z';
@@ -55,33 +65,17 @@ function receiving(progress: RollOutProgress, said: Said): RollOutProgress {
   return 'refused' in found ? progress : heard(progress, { kind: 'command', command: found });
 }
 
-/** What becomes of all commands when the leading watcher applies them. */
-function applying(progress: RollOutProgress): RollOutProgress {
+const nothing: AnswerKind = { kind: 'nothing' };
+
+/** What becomes of all commands when the leading watcher applies them, and answers this. */
+function applying(progress: RollOutProgress, answer: AnswerKind = nothing): RollOutProgress {
   return progress.commands.reduce((before, one) => {
-    const { orders = before.facts.orders } = ordersAfter(
-      { by: '', ...one },
-      { ...before.facts, orders: before.facts.orders },
-    );
-    return heard(before, { kind: 'applied', key: one.key, orders: toldOrders(orders) });
+    const { orders: known, ...others } = before.facts;
+    const { orders = known } = ordersAfter({ by: '', ...one }, { ...others, orders: known });
+    const told = toldOrders(orders);
+    const next = { ...answer, facts: { ...others, ...(told && { orders: told }) } };
+    return heard(before, { kind: 'applied', key: one.key, next, atMs: nowMs });
   }, progress);
-}
-
-/** What is asked comes to this. */
-function verdict(progress: RollOutProgress, verdict: ChoiceVerdict, atMs = nowMs): RollOutNews {
-  const leave = leaveIn(progress);
-  if (!leave) throw new Error('nobody has been asked');
-  const { orders, generation } = progress.facts;
-  const { round } = progress;
-  return {
-    kind: 'verdict',
-    verdict: { ...verdict, ...(orders && { orders }) },
-    of: { leave, generation, round },
-    atMs,
-  };
-}
-
-function leaveIn(progress: RollOutProgress) {
-  return wantedChoice(progress)?.leave;
 }
 
 /** What follows from all of this, where commands are applied at once. */
@@ -92,22 +86,51 @@ function hearing(progress: RollOutProgress, ...news: readonly (RollOutNews | Sai
   );
 }
 
-const start = begun(facts);
-const blocked = (reason: string, blockedBy: readonly string[] = []): ChoiceVerdict => ({
-  kind: 'blocked',
-  waitingFor: { reason, blockedBy, blockedCount: blockedBy.length, since: at, unblock: 'do something' },
-});
-const chosen = (name: string, more: Partial<ChosenPod> = {}): ChosenPod => ({
+/** The question has been answered. */
+function answer(answer: AnswerKind, { atMs = nowMs, ...more }: Told = {}): RollOutNews {
+  return { kind: 'answer', answer: { ...answer, ...more }, atMs };
+}
+
+interface Told {
+  readonly atMs?: number;
+  /** What the object asks for, where that is another one than before. */
+  readonly facts?: RollOutFacts;
+  readonly order?: AnswerOrder;
+}
+
+/** A batch is through; its result brings an answer. */
+function through(number: number, next: AnswerKind, pods: readonly PodOutcome[] = [], more: Told = {}): RollOutNews {
+  const { atMs = nowMs, ...known } = more;
+  const result = { summary: '9 of 100 pods are updated', pods, next: { ...next, ...known } };
+  return { kind: 'carriedOut', number, result, atMs };
+}
+
+const changed: RollOutNews = { kind: 'changed' };
+const lost = (number: number): RollOutNews => ({ kind: 'lost', number, why: 'failed by hand' });
+const wait = (reason: string, blockedBy: readonly string[] = []) =>
+  ({
+    kind: 'wait',
+    waitingFor: { reason, blockedBy, blockedCount: blockedBy.length, since: at, unblock: 'do something' },
+  }) as const;
+const chosen = (name: string): ChosenPod => ({
   ...{ namespace: 'shop', name, uid: `${name}-uid`, how: 'inPlace', containers: [['app']] },
-  ...more,
 });
-const pods = (first: ChosenPod, ...others: readonly ChosenPod[]): ChoiceVerdict => ({
-  kind: 'batch',
-  batch: batchOf('web-2', [first, ...others]),
-  of: 100,
-  updated: 7,
+const pods = (...names: readonly string[]) => ({
+  ...({ kind: 'pods', more: false, of: 100, updated: 7 } as const),
+  batches: batchesOf('web-2', names.map(chosen)),
 });
-const allDone: ChoiceVerdict = { kind: 'allDone', summary: '100 of 100', arrived: 100 };
+const done = { kind: 'done', summary: '100 of 100' } as const;
+/** The names of this many pods, from this number on. */
+const many = (count: number, from = 0) => Array.from({ length: count }, (_, index) => `web-${from + index}`);
+
+/** A roll-out that begins, and one that has asked. */
+const beginning = begun(facts);
+const start = asked(beginning);
+
+/** The names of the pods of each batch in flight, by its number. */
+function inFlight(progress: RollOutProgress): Readonly<Record<number, readonly string[]>> {
+  return Object.fromEntries(progress.inFlight.map(({ number, batch }) => [number, batch.pods.map(({ name }) => name)]));
+}
 
 /** Why a command is refused, by the roll-out or by the leading watcher. */
 function refusalOf(progress: RollOutProgress, said: Said): string | undefined {
@@ -120,191 +143,360 @@ function skipped(progress: RollOutProgress): readonly string[] {
   return progress.facts.orders?.skip ?? [];
 }
 
-describe('what a roll-out asks', () => {
-  it('is which pods go next, and has these carried out as a batch while it asks again', () => {
-    expect(wantedChoice(start)).toEqual({ leave: { revision: 'web-2', paused: false } });
-    expect(choiceText(start, { revision: 'web-2', paused: false })).toBe('choose batch 1: web-2, 100 pods');
-    const first = hearing(start, verdict(start, pods(chosen('web-a'), chosen('web-b'))));
-    expect(first).toMatchObject({ next: 2, summary: '7 of 100 pods are of revision web-2' });
-    expect(first.inFlight).toMatchObject([{ number: 1, revision: 'web-2', batch: { pods: [{}, {}] } }]);
-    expect(first.round).toBe(start.round + 1);
-    const second = hearing(first, verdict(first, pods(chosen('web-c'))));
-    expect(second.inFlight.map(({ number }) => number)).toEqual([1, 2]);
+describe('a roll-out asks', () => {
+  it('P-3: which pods go next, once: the result of each batch brings the next answer', () => {
+    expect([asks(beginning), asks(start)]).toEqual([true, false]);
+    const first = hearing(start, answer(pods('web-a', 'web-b')));
+    expect(first).toMatchObject({ next: 2, summary: '7 of 100 pods are of revision web-2', mustAsk: false });
+    expect(first.inFlight).toMatchObject([{ number: 1, startedAtMs: nowMs, batch: { revision: 'web-2' } }]);
+    expect(inFlight(first)).toEqual({ 1: ['web-a', 'web-b'] });
+    const second = hearing(first, through(1, pods('web-c')));
+    expect([inFlight(second), asks(second)]).toEqual([{ 2: ['web-c'] }, false]);
   });
 
-  it('is told what has become of each batch, in any order', () => {
-    const first = hearing(start, verdict(start, pods(chosen('web-a'), chosen('web-b'))));
-    const both = hearing(first, verdict(first, pods(chosen('web-c'))));
+  it('and is told what has become of each batch, in any order', () => {
+    const both = hearing(start, answer(pods('web-a', 'web-b')), answer(pods('web-c')));
     const outcome = (pod: string, why?: string) =>
       ({ pod, how: 'inPlace', ...(why !== undefined && { why }) }) as const;
-    const carriedOut = (number: number, outcomes: readonly ReturnType<typeof outcome>[]): RollOutNews => ({
-      ...{ kind: 'carriedOut', number, atMs: nowMs + 4_000 },
-      verdict: { summary: '9 of 100 pods are updated', pods: outcomes },
-    });
-    const later = hearing(both, carriedOut(2, [outcome('web-c')]));
+    const after = { atMs: nowMs + 4_000 };
+    const later = hearing(both, through(2, nothing, [outcome('web-c')], after));
     expect(later.inFlight.map(({ number }) => number)).toEqual([1]);
-    const last = hearing(later, carriedOut(1, [outcome('web-a', 'not now: the budget'), outcome('web-b')]));
-    expect(last.inFlight).toEqual([]);
+    const outcomes = [outcome('web-a', 'not now: the budget'), outcome('web-b')];
+    const last = hearing(later, through(1, wait('BudgetSpent'), outcomes, after));
+    expect([last.inFlight, last.summary]).toEqual([[], '9 of 100 pods are updated']);
     expect(last.log).toEqual([
       'batch 2: 1 pods in 4 s; 9 of 100 pods are updated',
       'batch 1: 1 pods in 4 s; not web-a: not now: the budget; 9 of 100 pods are updated',
     ]);
+    expect(hearing(last, through(1, pods('web-d')))).toEqual(last);
   });
 
-  it('is carried out only under the orders for which it was chosen', () => {
-    const late = verdict(start, pods(chosen('web-a')));
-    const paused = hearing(start, command('pause'), late);
-    expect(paused.inFlight).toEqual([]);
-    expect(leaveIn(paused)).toMatchObject({ paused: true });
+  it('P-2: and has an answer of 200 pods carried out in batches of 40, which are in flight together', () => {
+    const all = hearing(start, answer(pods(...many(200))));
+    expect(all.inFlight.map(({ number, batch }) => [number, batch.pods.length])).toEqual([
+      [1, mostInBatch],
+      [2, mostInBatch],
+      [3, mostInBatch],
+      [4, mostInBatch],
+      [5, mostInBatch],
+    ]);
+    expect([all.next, asks(all)]).toEqual([6, false]);
   });
 
-  it('F5: does not end with a batch whose activity was ended by hand', () => {
-    const first = hearing(start, verdict(start, pods(chosen('web-a'))));
-    const lost = hearing(first, { kind: 'lost', number: 1, why: 'failed by hand' });
-    expect(lost).toMatchObject({ inFlight: [], log: ['batch 1: failed by hand'] });
-    expect(wantedChoice(lost)).toBeDefined();
+  it('P-3: and permits no pod again that is in one of its batches', () => {
+    const first = hearing(start, answer(pods('web-a', 'web-b')));
+    const both = hearing(first, answer(pods('web-b', 'web-c')));
+    expect(inFlight(both)).toEqual({ 1: ['web-a', 'web-b'], 2: ['web-c'] });
+    const same = hearing(both, answer(pods('web-a', 'web-c')));
+    expect([inFlight(same), same.next, asks(same)]).toEqual([inFlight(both), both.next, false]);
+    // what has come back may go again
+    const back = hearing(both, through(1, pods('web-a', 'web-c')));
+    expect(inFlight(back)).toEqual({ 2: ['web-c'], 3: ['web-a'] });
   });
 
-  it('ends with the last batch in flight, and keeps asking meanwhile when it is paused', () => {
-    const first = hearing(start, verdict(start, pods(chosen('web-a'))));
-    const done = hearing(first, verdict(first, allDone));
-    expect(isOver(done)).toBe(false);
-    expect(isOver(hearing(done, { kind: 'lost', number: 1, why: '' }))).toBe(true);
-    const carriedOut = { summary: '100 of 100 pods are updated', pods: [] };
-    const over = hearing(done, { kind: 'carriedOut', number: 1, verdict: carriedOut, atMs: nowMs });
-    expect([isOver(over), over.summary]).toEqual([true, '100 of 100']);
-    const paused = hearing(first, command('pause'));
-    const told = hearing(paused, verdict(paused, blocked('PausedByOperator')));
-    expect(wantedChoice(told)).toMatchObject({ leave: { paused: true }, told: 'PausedByOperator' });
-    expect(wantedChoice(hearing(told, { kind: 'lost', number: 1, why: '' }))).toBeUndefined();
+  it('P-3: and permits a pod once that the results of two batches name', () => {
+    const both = hearing(start, answer(pods('web-a')), answer(pods('web-b')));
+    const one = hearing(both, through(2, pods('web-c', 'web-d')), through(1, pods('web-c', 'web-d')));
+    expect([inFlight(one), asks(one)]).toEqual([{ 3: ['web-c', 'web-d'] }, false]);
   });
 
-  it('says what has been told already, so that the same wait is not told again and again', () => {
-    const waiting = hearing(start, verdict(start, blocked('BudgetSpent')));
-    expect(wantedChoice(waiting)).toMatchObject({ told: 'BudgetSpent' });
-    expect(waiting.round).toBe(start.round + 1);
-    expect(wantedChoice(hearing(waiting, verdict(waiting, pods(chosen('web-a')))))).not.toHaveProperty('told');
+  it('P-1: and has 25 batches in flight at most; the result of the next that ends brings the answer', () => {
+    let progress = start;
+    for (let nth = 0; nth < mostInFlight - 1; nth++) progress = hearing(progress, answer(pods(`web-a${nth}`)));
+    const full = hearing(progress, answer({ ...pods(...many(2 * mostInBatch)), more: true }));
+    expect([full.inFlight.length, full.next, asks(full)]).toEqual([mostInFlight, mostInFlight + 1, false]);
+    const still = hearing(full, answer({ ...pods(...many(2 * mostInBatch)), more: true }));
+    expect([inFlight(still), still.next, asks(still)]).toEqual([inFlight(full), full.next, false]);
+    const next = hearing(still, through(3, pods(...many(mostInBatch, mostInBatch))));
+    expect([next.inFlight.length, next.inFlight.at(-1)?.number]).toEqual([mostInFlight, mostInFlight + 1]);
   });
 
-  it('is not given while only a change of the object can help, and given anew with the change', () => {
-    const waiting = hearing(start, verdict(start, blocked('Paused')));
-    expect(wantedChoice(waiting)).toBeUndefined();
-    const changed = hearing(waiting, { kind: 'changed', change: { ...facts, generation: 3 } });
-    expect(wantedChoice(changed)).toBeDefined();
-    expect(changed).not.toHaveProperty('waitingFor');
+  it('P-2: again at once where more may go', () => {
+    const first = hearing(start, answer({ ...pods(...many(200)), more: true }));
+    expect([first.inFlight.length, asks(first)]).toEqual([5, true]);
+    const rest = hearing(asked(first), answer(pods(...many(20, 200))));
+    expect([rest.inFlight.length, asks(rest)]).toEqual([6, false]);
+  });
+
+  it('P-2: and then names 200 pods at most that it has just permitted, also when several results come in one task', () => {
+    const all = many(25).reduce(
+      (before, _, nth) => hearing(before, answer({ ...pods(...many(mostInBatch, nth * mostInBatch)), more: true })),
+      start,
+    );
+    expect(justPermitted(all, nowMs).flatMap(({ uids }) => uids)).toHaveLength(200);
+  });
+
+  it('P-2: not for ever where its batches do not get there, and says which it has just permitted', () => {
+    const more = { ...pods(...many(200)), more: true };
+    const first = hearing(start, answer(pods('web-a')), answer(more, { atMs: nowMs + 1 }));
+    expect(justPermitted(first, nowMs + 1_000).map(({ revision, uids }) => [revision, uids.length])).toEqual(
+      Array.from({ length: 5 }, () => ['web-2', mostInBatch]),
+    );
+    expect(justPermitted(first, nowMs + 1_001)).toEqual([]);
+    const stuck = hearing(asked(first), answer(more, { atMs: nowMs + 2 }));
+    expect([asks(stuck), inFlight(stuck)]).toEqual([false, inFlight(first)]);
+    // the leading watcher wakes it, or a batch ends
+    expect(asks(hearing(stuck, changed))).toBe(true);
+    expect(asks(hearing(stuck, through(2, { ...pods(...many(40, 200)), more: true })))).toBe(true);
+  });
+
+  it('F5: again when the activity of a batch was ended by hand, and does not end with it', () => {
+    const first = hearing(start, answer(pods('web-a')), answer(done));
+    const ended = hearing(first, lost(1));
+    expect(ended).toMatchObject({ inFlight: [], log: ['100 of 100', 'batch 1: failed by hand'] });
+    expect([asks(ended), isOver(ended)]).toEqual([true, false]);
+    expect(inFlight(hearing(asked(ended), answer(pods('web-a'))))).toEqual({ 2: ['web-a'] });
+  });
+
+  it('P-5: once more when it is woken while it asks, however often', () => {
+    const woken = hearing(start, changed, changed);
+    const answered = hearing(woken, answer(wait('BudgetSpent')));
+    expect(asks(answered)).toBe(true);
+    const again = hearing(asked(answered), answer(wait('BudgetSpent')));
+    expect(asks(again)).toBe(false);
   });
 });
 
-describe('a wait that the watcher has parked', () => {
-  const parkedVerdict = { ...blocked('BudgetSpent', ['pod/web-a']), parked: true } as ChoiceVerdict;
-  const parked = hearing(start, verdict(start, parkedVerdict));
-  const wokenBy = (change: RollOutFacts | undefined): RollOutNews => ({ kind: 'changed', change });
+describe('a wait', () => {
+  const waiting = hearing(start, answer(wait('BudgetSpent', ['pod/web-a'])));
 
-  it('is not asked about again, also while a batch is in flight, and stays in sight', () => {
-    expect(wantedChoice(parked)).toBeUndefined();
-    expect(detailsOf(parked)).toContain('BudgetSpent (pod/web-a)');
-    const first = hearing(start, verdict(start, pods(chosen('web-a'))));
-    expect(wantedChoice(hearing(first, verdict(first, parkedVerdict)))).toBeUndefined();
-  });
-
-  it('is asked about again when the watcher wakes the roll-out, or another watcher leads', () => {
-    for (const change of [undefined, facts]) {
-      const asked = hearing(parked, wokenBy(change));
-      expect(asked.round).toBeGreaterThan(parked.round);
-      expect(wantedChoice(asked)).toMatchObject({ told: 'BudgetSpent', parked: true });
-      expect(asked.waitingFor).toEqual(parked.waitingFor);
-      const again = hearing(asked, verdict(asked, parkedVerdict));
-      expect(wantedChoice(again)).toBeUndefined();
-      const goesOn = hearing(asked, verdict(asked, pods(chosen('web-a'))));
-      expect(wantedChoice(goesOn)).toEqual({ leave: leaveIn(goesOn) });
+  it('P-4: is not asked about until the roll-out is woken, also while a batch is in flight, and stays in sight', () => {
+    for (const before of [start, hearing(start, answer(pods('web-b')))]) {
+      const held = hearing(before, answer(wait('BudgetSpent', ['pod/web-a'])));
+      expect([asks(held), isOver(held), detailsOf(held)]).toEqual([
+        ...[false, false],
+        expect.stringContaining('BudgetSpent (pod/web-a)'),
+      ]);
     }
+    const woken = hearing(waiting, changed);
+    expect([asks(woken), woken.waitingFor]).toEqual([true, waiting.waitingFor]);
+    expect(asked(woken).waitingFor).toEqual(waiting.waitingFor);
   });
 
-  it('is asked about again when the signal has overtaken the answer', () => {
-    for (const change of [undefined, facts]) {
-      const overtaken = hearing(start, wokenBy(change), verdict(start, parkedVerdict));
-      expect(overtaken.round).toBeGreaterThan(start.round);
-      expect(wantedChoice(overtaken)).toMatchObject({ told: 'BudgetSpent', parked: true });
-      expect(wantedChoice(hearing(overtaken, verdict(overtaken, parkedVerdict)))).toBeUndefined();
-    }
-    const pending = hearing(start, wokenBy(undefined));
-    expect(wantedChoice(pending)).toEqual(wantedChoice(start));
-    expect(pending.round).toBe(start.round);
+  it('is over with the next answer that has none', () => {
+    const woken = asked(hearing(waiting, changed));
+    for (const next of [pods('web-a'), done]) expect(hearing(woken, answer(next))).not.toHaveProperty('waitingFor');
+    const other = hearing(woken, answer(wait('NotReady')));
+    expect([other.waitingFor?.reason, asks(other)]).toEqual(['NotReady', false]);
+    expect(hearing(asked(hearing(woken, answer(nothing))), answer(nothing))).not.toHaveProperty('waitingFor');
   });
 
-  it('is over with a command and with a change of the object, which are asked about as at first', () => {
-    const changed = wokenBy({ ...facts, generation: 3 });
-    for (const news of [command('retry'), changed]) {
-      expect(wantedChoice(hearing(parked, news))).toEqual({ leave: leaveIn(start) });
-    }
-    expect(skipped(hearing(parked, command('skip')))).toEqual(['web-a']);
+  it('P-3: is over with a command, whose result says what may go', () => {
+    const retried = applying(receiving(waiting, command('retry')), pods('web-a'));
+    expect([inFlight(retried), asks(retried)]).toEqual([{ 1: ['web-a'] }, false]);
+    expect(retried).not.toHaveProperty('waitingFor');
   });
 
-  it('wakes a paused roll-out to ask once', () => {
+  it('P-3: is asked about after a command of which the result does not say what may go', () => {
+    const received = receiving(waiting, command('retry'));
+    const [{ key = '' } = {}] = received.commands;
+    const unknown = heard(received, { kind: 'applied', key, next: undefined, atMs: nowMs });
+    expect([unknown.commands, asks(unknown)]).toEqual([[], true]);
+  });
+
+  it('of an operator is asked about once when the roll-out is woken', () => {
     const paused = hearing(start, command('pause'));
-    const held = hearing(paused, verdict(paused, blocked('PausedByOperator')));
-    const asked = hearing(held, wokenBy(undefined));
-    expect(wantedChoice(asked)).toMatchObject({ leave: { paused: true }, told: 'PausedByOperator', parked: true });
-    expect(wantedChoice(hearing(asked, verdict(asked, parkedVerdict)))).toBeUndefined();
+    const held = hearing(paused, answer(wait('PausedByOperator')));
+    const woken = hearing(held, changed);
+    expect([asks(held), asks(woken), phaseOf(woken)]).toEqual([false, true, 'Paused']);
+    expect(asks(hearing(asked(woken), answer(wait('PausedByOperator'))))).toBe(false);
   });
 });
 
-describe('a verdict on a permit from before the last command', () => {
+describe('the wait BatchNotRunning', () => {
+  const first = hearing(start, answer(pods('web-a')), answer(pods('web-b')));
+  const laterMs = (ms: number) => ({ atMs: nowMs + ms });
+  /** Pods are named, and once more later. */
+  const twice = (progress: RollOutProgress, names: readonly string[], ms = 5_000) =>
+    hearing(progress, answer(pods(...names), laterMs(1_000)), answer(pods(...names), laterMs(1_000 + ms)));
+
+  it('P-2: is shown when pods that were permitted are named for five seconds, and not before', () => {
+    expect(twice(first, ['web-a'], 4_999)).not.toHaveProperty('waitingFor');
+    const stuck = twice(first, ['web-a']);
+    expect(stuck.waitingFor).toMatchObject({
+      ...{ reason: 'BatchNotRunning', since: at, blockedBy: ['batch/1'], blockedCount: 1 },
+    });
+    expect(detailsOf(stuck)).toContain('BatchNotRunning (batch/1): The pods of these batches may go');
+    expect(twice(first, ['web-a', 'web-b']).waitingFor).toMatchObject({
+      blockedBy: ['batch/1', 'batch/2'],
+      blockedCount: 2,
+    });
+  });
+
+  it('is not shown after a change of the leader, which names them once', () => {
+    const once = hearing(first, answer(pods('web-a'), laterMs(3_600_000)), answer(nothing, laterMs(3_610_000)));
+    expect(once).not.toHaveProperty('waitingFor');
+  });
+
+  it('names the first five batches', () => {
+    const names = many(8);
+    const eight = names.reduce((before, name) => hearing(before, answer(pods(name))), start);
+    const { waitingFor } = twice(eight, names);
+    expect([waitingFor?.blockedBy.length, waitingFor?.blockedCount]).toEqual([5, 8]);
+  });
+
+  it('is not shown while other pods may go, unless no further batch may', () => {
+    const goesOn = hearing(
+      first,
+      answer(pods('web-a'), laterMs(1_000)),
+      answer(pods('web-a', 'web-c'), laterMs(9_000)),
+    );
+    expect([inFlight(goesOn)[3], goesOn.waitingFor]).toEqual([['web-c'], undefined]);
+    const full = many(mostInFlight).reduce((before, name) => hearing(before, answer(pods(name))), start);
+    expect(twice(full, ['web-0', 'web-x']).waitingFor).toMatchObject({
+      reason: 'BatchNotRunning',
+      blockedBy: ['batch/1'],
+    });
+  });
+
+  it('goes away with the next answer: a batch is through, was ended, or its pods are not named any more', () => {
+    const stuck = twice(first, ['web-a']);
+    expect(hearing(stuck, through(1, nothing))).not.toHaveProperty('waitingFor');
+    expect(hearing(stuck, answer(nothing))).not.toHaveProperty('waitingFor');
+    const ended = hearing(asked(hearing(stuck, lost(1))), answer(pods('web-a'), laterMs(7_000)));
+    expect([inFlight(ended), ended.waitingFor]).toEqual([{ 2: ['web-b'], 3: ['web-a'] }, undefined]);
+  });
+});
+
+it('P-11: begins no batch while it hands over, and leaves it to the next run to ask', () => {
+  const first = hearing(start, answer(pods('web-a')));
+  const draining = hearing(handingOver(first), through(1, pods('web-b')));
+  expect([inFlight(draining), draining.mustAsk, isEnding(draining)]).toEqual([{}, true, false]);
+});
+
+describe('an answer that meets a hold', () => {
+  it.each(['pause', 'abort'] as const)(
+    'P-9: of %s permits nothing, and is asked again once that is applied',
+    (name) => {
+      const held = hearing(receiving(start, command(name)), answer(pods('web-a')));
+      expect([inFlight(held), asks(held), held.mustAsk]).toEqual([{}, false, true]);
+      const applied = applying(held, wait('PausedByOperator'));
+      expect([asks(applied), applied.waitingFor?.reason]).toEqual([true, 'PausedByOperator']);
+    },
+  );
+
+  it('P-9: and came with the result of a batch, or of a command before it, permits nothing', () => {
+    const first = hearing(start, answer(pods('web-a')));
+    const held = hearing(receiving(first, command('pause')), through(1, pods('web-b')));
+    expect([inFlight(held), asks(held)]).toEqual([{}, false]);
+    const both = receiving(receiving(start, command('retry')), command('pause'));
+    const [{ key = '' } = {}] = both.commands;
+    const retried = heard(both, { kind: 'applied', key, next: pods('web-a'), atMs: nowMs });
+    expect([inFlight(retried), phaseOf(retried), asks(retried)]).toEqual([{}, 'Paused', false]);
+  });
+
+  it('P-8: is asked again when a resume drops the hold', () => {
+    const held = hearing(receiving(start, command('pause')), answer(pods('web-a')));
+    const resumed = receiving(held, command('resume'));
+    expect(asks(resumed)).toBe(true);
+    expect(inFlight(hearing(asked(resumed), answer(pods('web-a'))))).toEqual({ 1: ['web-a'] });
+  });
+
+  it('P-9: is not waited for: while a hold is on its way nothing is asked', () => {
+    const held = receiving(start, command('pause'));
+    expect([asks(hearing(held, changed)), asks(applying(hearing(held, changed)))]).toEqual([false, true]);
+    const withdrawn = hearing(receiving(hearing(start, answer(pods('web-a'))), command('pause')), lost(1));
+    expect([asks(withdrawn), asks(applying(withdrawn))]).toEqual([false, true]);
+  });
+});
+
+describe('an answer from before the last command', () => {
   it('neither holds nor ends what the command has freed', () => {
     const paused = hearing(start, command('pause'));
-    const held = verdict(paused, blocked('PausedByOperator'));
-    const undoing = hearing(paused, command('undo'), held);
-    expect(undoing).not.toHaveProperty('parked');
-    expect(leaveIn(undoing)).toMatchObject({ revision: 'web-1', paused: false });
+    const undoing = hearing(receiving(paused, command('undo')), answer(wait('PausedByOperator')));
+    const freed = applying(undoing, pods('web-a'));
+    expect([phaseOf(freed), freed.waitingFor, inFlight(freed)]).toEqual(['Undoing', undefined, { 1: ['web-a'] }]);
 
-    const undone = hearing(start, command('undo'), verdict(start, allDone));
-    expect(isOver(undone)).toBe(false);
-    expect(leaveIn(undone)).toMatchObject({ revision: 'web-1' });
+    const undone = hearing(receiving(start, command('undo')), answer(done));
+    expect([isEnding(undone), isOver(undone)]).toEqual([false, false]);
+    expect(applying(undone, pods('web-a'))).not.toHaveProperty('end');
   });
 });
 
 describe('a roll-out', () => {
-  it('ends when all is done, unless it was told of something newer meanwhile', () => {
-    const done = verdict(start, allDone);
-    expect(hearing(start, done)).toMatchObject({ end: 'done', summary: '100 of 100' });
-    expect(phaseOf(hearing(start, done))).toBe('Completed');
-    const changed = hearing(start, { kind: 'changed', change: { ...facts, generation: 3, replicas: 120 } }, done);
-    expect(changed).not.toHaveProperty('end');
-    expect(changed.round).toBeGreaterThan(start.round);
-    const late = hearing(start, done, { kind: 'changed', change: { ...facts, generation: 3 } });
-    expect(late).not.toHaveProperty('end');
-    expect(isOver(hearing(start, done, { kind: 'changed', change: facts }))).toBe(true);
-  });
-
-  it('turns to a newer revision, and does not mind signals that come late', () => {
-    const newer = { ...facts, generation: 3, revision: 'web-3' };
-    const turned = hearing(start, { kind: 'changed', change: newer });
-    expect(leaveIn(turned)).toMatchObject({ revision: 'web-3' });
-    expect(hearing(turned, { kind: 'changed', change: facts })).toEqual(turned);
-  });
-
-  it('asks again a few times when the object asks for something else, then leaves it to the watcher', () => {
-    let progress = start;
-    for (let asked = 0; asked < 5; asked++) {
-      progress = hearing(progress, verdict(progress, { kind: 'superseded' }));
-      expect(wantedChoice(progress)).toBeUndefined();
-      if (asked < 4) progress = hearing(progress, { kind: 'noFacts' });
+  it('P-5: ends when all is done, unless it has to ask', () => {
+    const ended = hearing(start, answer(done));
+    expect(ended).toMatchObject({ end: 'done', summary: '100 of 100', log: ['100 of 100'] });
+    expect([phaseOf(ended), isOver(ended)]).toEqual(['Completed', true]);
+    for (const woken of [hearing(start, changed, answer(done)), hearing(start, answer(done), changed)]) {
+      expect([isEnding(woken), isOver(woken), asks(woken)]).toEqual([false, false, true]);
+      expect(isOver(hearing(asked(woken), answer(done)))).toBe(true);
     }
-    expect(hearing(progress, { kind: 'changed', change: facts })).not.toHaveProperty('end');
-    expect(hearing(progress, { kind: 'noFacts' })).toMatchObject({ end: 'superseded' });
+  });
+
+  it('P-5: goes on after it was done when it is woken, and pods may go again', () => {
+    const woken = asked(hearing(start, answer(done), changed));
+    const newer = { ...facts, generation: 3, replicas: 120 };
+    const goesOn = hearing(woken, answer(pods('web-a'), { facts: newer }));
+    expect(goesOn).not.toHaveProperty('end');
+    expect([inFlight(goesOn), isOver(goesOn), phaseOf(goesOn)]).toEqual([{ 1: ['web-a'] }, false, 'RollingOut']);
+    expect(goesOn.facts).toEqual(newer);
+  });
+
+  it('is not done any more when the question fails that it asks since', () => {
+    const woken = asked(hearing(start, answer(done), changed));
+    const failed = heard(woken, { kind: 'notAnswered', waitingFor: wait('Invalid').waitingFor });
+    expect([isEnding(failed), asks(failed), shownWait(failed)?.reason]).toEqual([false, false, 'Invalid']);
+    expect(asks(hearing(failed, changed))).toBe(true);
+  });
+
+  it('ends with the last batch in flight, and says once that all is done', () => {
+    const ending = hearing(start, answer(pods('web-a')), answer(done));
+    expect([isEnding(ending), isOver(ending)]).toEqual([true, false]);
+    const over = hearing(ending, through(1, done));
+    expect([isOver(over), over.summary]).toEqual([true, '100 of 100']);
+    expect(over.log.filter((line) => line === '100 of 100')).toHaveLength(1);
+  });
+
+  it('P-3: an answer that comes after a later one of the same leader says nothing', () => {
+    const both = hearing(start, answer(pods('web-a')), answer(pods('web-b')));
+    const [earlier, later] = [1, 2].map((nth) => ({ order: { term: 'a', nth } }));
+    for (const newer of [done, wait('BudgetSpent')]) {
+      for (const older of [nothing, wait('NotReady'), pods('web-c'), done]) {
+        const known = hearing(both, through(2, newer, [], later));
+        const overtaken = hearing(known, through(1, older, [], earlier));
+        expect(overtaken).toMatchObject({ ...known, inFlight: [], log: expect.anything() });
+      }
+    }
+    // of another leader nobody knows
+    const other = hearing(
+      both,
+      through(2, done, [], later),
+      through(1, wait('NotReady'), [], { order: { term: 'b', nth: 1 } }),
+    );
+    expect([isOver(other), other.waitingFor?.reason]).toEqual([false, 'NotReady']);
+  });
+
+  it('turns to a newer revision, and does not go back with an answer that is older', () => {
+    const newer = { ...facts, generation: 3, revision: 'web-3' };
+    const turned = hearing(start, answer(nothing, { facts: newer }));
+    expect([turned.facts, turned.log]).toEqual([newer, ['revision web-3 is now the update revision']]);
+    const late = hearing(turned, answer(nothing, { facts }), through(1, nothing, [], { facts }));
+    expect([late.facts, late.log]).toEqual([turned.facts, turned.log]);
+    expect(hearing(turned, answer(nothing)).facts).toEqual(newer);
+    const scaled = hearing(turned, answer(nothing, { facts: { ...newer, generation: 4, replicas: 7 } }));
+    expect([scaled.facts.replicas, scaled.log]).toEqual([7, turned.log]);
   });
 
   it('ends when its object is gone, whatever else it hears', () => {
-    const gone = hearing(start, { kind: 'changed', change: { withdrawn: true } }, command('resume'));
-    expect(isOver(gone)).toBe(true);
-    const commanded = heard(receiving(start, command('pause')), { kind: 'changed', change: { withdrawn: true } });
-    expect(isOver(commanded)).toBe(true);
-    expect(wantedChoice(gone)).toBeUndefined();
+    const withdrawn: RollOutNews = { kind: 'withdrawn' };
+    const first = hearing(start, answer(pods('web-a')));
+    for (const gone of [
+      hearing(start, withdrawn, command('resume')),
+      heard(receiving(start, command('pause')), withdrawn),
+      hearing(start, answer({ kind: 'withdrawn' }), changed),
+      hearing(first, through(1, { kind: 'withdrawn' })),
+      hearing(first, withdrawn, through(1, pods('web-b'))),
+      hearing(first, withdrawn, lost(1)),
+      hearing(start, withdrawn, answer(pods('web-a')), answer(done)),
+    ]) {
+      expect([gone.end, isOver(gone), asks(gone), inFlight(gone)]).toEqual(['withdrawn', true, false, {}]);
+    }
   });
 
   it('says all there is to say', () => {
     const waiting = hearing(start, command('pause'), command('skip', 'web-a'));
-    const told = hearing(waiting, verdict(waiting, blocked('PausedByOperator', ['pod/web-a'])));
+    const told = hearing(waiting, answer(wait('PausedByOperator', ['pod/web-a'])));
     expect(detailsOf(told).split('\n\n')).toEqual([
       'Paused: revision web-2, 100 pods',
       `paused by ann at ${at}`,
@@ -312,23 +504,25 @@ describe('a roll-out', () => {
       `waits since ${at}: PausedByOperator (pod/web-a): do something`,
     ]);
   });
+
+  it('continues in the next run with its batches and commands, and asks', () => {
+    const before = receiving(hearing(start, answer(pods('web-a'))), command('skip', 'web-b'));
+    const next = begun(facts, before);
+    expect([asks(next), inFlight(next), next.next]).toEqual([true, { 1: ['web-a'] }, 2]);
+    expect(next.commands).toEqual(before.commands);
+    // it hands its batches in anew, and the answer may come before they are there
+    expect(inFlight(hearing(asked(next), answer(pods('web-a', 'web-c'))))).toEqual({ 1: ['web-a'], 2: ['web-c'] });
+  });
 });
 
 describe('a roll-out that has ended', () => {
   it('waits for nothing, and has nothing in flight', () => {
-    const waiting = hearing(start, command('pause'));
-    const told = hearing(waiting, verdict(waiting, blocked('PausedByOperator', ['pod/web-a'])));
-    const gone = heard(told, { kind: 'changed', change: { withdrawn: true } });
+    const told = hearing(start, command('pause'), answer(wait('PausedByOperator', ['pod/web-a'])));
+    const gone = heard(told, { kind: 'withdrawn' });
     const [first = ''] = detailsOf(gone, true).split('\n\n');
     expect(first).toBe('Deleted: revision web-2, 100 pods');
     expect(detailsOf(gone, true)).not.toContain('waits since');
-    const batch = {
-      revision: 'web-2',
-      namespace: 'shop',
-      how: 'inPlace',
-      pods: [{ name: 'web-a', uid: 'a' }],
-    } as const;
-    const flying = { ...gone, inFlight: [{ number: 1, revision: 'web-2', batch, startedAtMs: 0 }] };
+    const flying = heard(hearing(start, answer(pods('web-a'))), { kind: 'withdrawn' });
     expect(detailsOf(flying)).toContain('batch 1 in flight');
     expect(detailsOf(flying, true)).not.toContain('in flight');
   });
@@ -337,37 +531,31 @@ describe('a roll-out that has ended', () => {
 describe('an undo', () => {
   it('is named by what it does, and the roll-out ends as rolled back, unless it is taken back', () => {
     const back = hearing(start, command('undo'));
-    const batch = {
-      revision: 'web-1',
-      namespace: 'shop',
-      how: 'inPlace',
-      pods: [{ name: 'web-a', uid: 'a' }],
-    } as const;
-    const inFlight = { number: 1, revision: 'web-1', batch, startedAtMs: 0 };
+    const inFlight: InFlight = { number: 1, batch: batchOf('web-1', [chosen('web-a')]), startedAtMs: 0 };
     expect(phaseOf(back)).toBe('Undoing');
     expect(inFlightText(back, inFlight)).toBe('undo: update web-a in place');
     expect(inFlightText(start, inFlight)).toBe('update web-a in place');
     expect(doneReason(start)).toBe('RolledOut');
-    const done = hearing(back, verdict(back, { kind: 'allDone', summary: 'all', arrived: 1 }));
-    expect([done.end, doneReason(done)]).toEqual(['done', 'RolledBack']);
-    expect(doneReason(hearing(done, command('resume')))).toBe('RolledOut');
+    const ended = hearing(back, answer({ kind: 'done', summary: 'all' }));
+    expect([ended.end, doneReason(ended)]).toEqual(['done', 'RolledBack']);
+    expect(doneReason(hearing(ended, command('resume')))).toBe('RolledOut');
   });
 });
 
 describe('a command', () => {
-  it('pause takes leave back at once; what gives leave does so once it is applied', () => {
+  it('P-9: pause holds at once; resume ends what is applied once it is applied itself', () => {
     const paused = receiving(start, command('pause'));
-    expect(leaveIn(paused)).toMatchObject({ paused: true });
     expect(paused.commands).toMatchObject([{ name: 'pause', at }]);
     expect([phaseOf(paused), detailsOf(paused)]).toEqual([
       'Paused',
       expect.stringContaining(`pause by ann at ${at}: not applied yet`),
     ]);
-    const parked = hearing(applying(paused), verdict(applying(paused), blocked('PausedByOperator')));
-    expect(wantedChoice(parked)).toBeUndefined();
-    const resumed = receiving(parked, command('resume'));
-    expect(wantedChoice(resumed)).toBeUndefined();
-    expect(leaveIn(applying(resumed))).toMatchObject({ paused: false });
+    const held = applying(paused, wait('PausedByOperator'));
+    expect([phaseOf(held), asks(held)]).toEqual(['Paused', false]);
+    const resumed = receiving(held, command('resume'));
+    expect([phaseOf(resumed), asks(resumed)]).toEqual(['Paused', false]);
+    const freed = applying(resumed, pods('web-a'));
+    expect([phaseOf(freed), inFlight(freed)]).toEqual(['RollingOut', { 1: ['web-a'] }]);
   });
 
   it('P-8: resume drops a pause that is not applied yet, and else says what it takes back', () => {
@@ -377,7 +565,8 @@ describe('a command', () => {
     expect(ordersAfter({ by: '', ...both.commands[0] } as OrderCommand, { ...facts, orders: undefined })).toEqual({
       answer: {},
     });
-    expect(leaveIn(both)).toMatchObject({ paused: false });
+    expect(phaseOf(both)).toBe('RollingOut');
+    expect(inFlight(hearing(both, answer(pods('web-a'))))).toEqual({ 1: ['web-a'] });
     const undone = hearing(start, command('undo'));
     expect(meant(undone, command('resume'))).toMatchObject({ takesBack: 'undo' });
     expect(meant(hearing(undone, command('pause')), command('resume'))).toMatchObject({ takesBack: 'hold' });
@@ -413,52 +602,57 @@ describe('a command', () => {
   });
 
   it('abort holds for one revision, pause for the next one, too', () => {
-    const newer = (progress: RollOutProgress): RollOutNews => {
-      const { orders } = progress.facts;
-      return { kind: 'changed', change: { ...facts, generation: 3, revision: 'web-3', ...(orders && { orders }) } };
+    const newer = ({ facts: { orders } }: RollOutProgress): RollOutNews => {
+      const known = { ...facts, generation: 3, revision: 'web-3', ...(orders && { orders }) };
+      return answer(nothing, { facts: known });
     };
     const aborted = hearing(start, command('abort'));
     expect(phaseOf(aborted)).toBe('Aborted');
-    expect(leaveIn(aborted)).toMatchObject({ paused: true });
-    expect(leaveIn(hearing(aborted, newer(aborted)))).toMatchObject({ paused: false, revision: 'web-3' });
+    expect(phaseOf(hearing(aborted, newer(aborted)))).toBe('RollingOut');
     const paused = hearing(start, command('pause'));
-    expect(leaveIn(hearing(paused, newer(paused)))).toMatchObject({ paused: true, revision: 'web-3' });
-    expect(leaveIn(hearing(aborted, command('retry')))).toMatchObject({ paused: false });
+    expect(phaseOf(hearing(paused, newer(paused)))).toBe('Paused');
+    expect(phaseOf(hearing(aborted, command('retry')))).toBe('RollingOut');
   });
 
   it('undo goes back to the revision before, also from a pause; resume takes it back when nothing is held', () => {
     const undone = hearing(start, command('pause'), command('undo'));
-    expect(leaveIn(undone)).toEqual({ revision: 'web-1', paused: false });
-    expect(phaseOf(undone)).toBe('Undoing');
+    const revisionIn = (progress: RollOutProgress) => detailsOf(progress).split('\n\n')[0];
+    expect(revisionIn(undone)).toBe('Undoing: revision web-1, 100 pods');
     const held = hearing(undone, command('pause'));
-    expect(leaveIn(hearing(held, command('resume')))).toMatchObject({ revision: 'web-1' });
-    expect(leaveIn(hearing(held, command('resume'), command('resume')))).toMatchObject({ revision: 'web-2' });
+    expect(revisionIn(held)).toBe('Paused: revision web-1, 100 pods');
+    expect(revisionIn(hearing(held, command('resume')))).toBe('Undoing: revision web-1, 100 pods');
+    const freed = hearing(held, command('resume'), command('resume'));
+    expect(revisionIn(freed)).toBe('RollingOut: revision web-2, 100 pods');
     const { previous: _, ...first } = facts;
     expect(refusalOf(begun(first), command('undo'))).toBe('no earlier revision is kept');
   });
 
   it('skip leaves out the pod that it names, or those that are waited for; retry takes them up again', () => {
-    const waiting = hearing(start, verdict(start, blocked('NotReady', ['pod/web-a', 'pod/web-b', 'temporal'])));
+    const waiting = hearing(start, answer(wait('NotReady', ['pod/web-a', 'pod/web-b', 'temporal'])));
     expect(skipped(hearing(waiting, command('skip')))).toEqual(['web-a', 'web-b']);
     const named = hearing(start, command('skip', 'web-c'), command('skip', 'pod/web-d'));
     expect(skipped(named)).toEqual(['web-c', 'web-d']);
     expect(skipped(hearing(named, command('retry')))).toEqual([]);
-    expect(refusalOf(start, command('skip'))).toMatch(/has no target/);
   });
 
-  it('a skip right after another command is about what the status still names', () => {
-    const waiting = hearing(start, verdict(start, blocked('BudgetSpent', ['pod/web-a', 'pod/web-b'])));
-    const again = hearing(waiting, command('skip', 'web-c'));
-    expect(again.waitingFor).toBeUndefined();
-    const both = hearing(again, command('skip'));
-    expect(skipped(both)).toEqual(['web-c', 'web-a', 'web-b']);
-    const third = hearing(both, verdict(both, pods(chosen('web-d'))));
-    expect(refusalOf(third, command('skip'))).toMatch(/has not waited for a pod for 5 s; name the pod$/);
+  it('P-8: skip without a target is left to the leading watcher, unless the wait that is shown names pods', () => {
+    const first = hearing(start, answer(pods('web-a')));
+    const named = hearing(first, answer(pods('web-a'), { atMs: nowMs + 1_000 }));
+    const stuck = hearing(named, answer(pods('web-a'), { atMs: nowMs + 9_000 }));
+    expect(stuck.waitingFor?.blockedBy).toEqual(['batch/1']);
+    const told = hearing(start, answer(wait('NotReady', ['pod/web-a'])));
+    const since = hearing(told, command('skip', 'web-c'));
+    for (const progress of [start, first, stuck, hearing(start, answer(wait('Denied'))), since]) {
+      const left = meant(progress, command('skip'));
+      expect(left).toMatchObject({ name: 'skip' });
+      expect(left).not.toHaveProperty('pods');
+    }
+    expect(meant(told, command('skip'))).toMatchObject({ pods: ['web-a'] });
   });
 
   it('skip and retry take a pod, a pod with its namespace, or all pods of a batch in flight', () => {
-    const inShop = begun(facts, { namespace: 'shop' });
-    const first = hearing(inShop, verdict(inShop, pods(chosen('web-a'), chosen('web-b'))));
+    const inShop = asked(begun(facts, { namespace: 'shop' }));
+    const first = hearing(inShop, answer(pods('web-a', 'web-b')));
     const three = hearing(first, command('skip', 'batch 1'), command('skip', 'shop/web-c'));
     expect(skipped(three)).toEqual(['web-a', 'web-b', 'web-c']);
     expect(skipped(hearing(three, command('retry', 'pod/web-b')))).toEqual(['web-a', 'web-c']);
@@ -476,17 +670,12 @@ describe('a command', () => {
     expect(refusalOf(progress, command('skip', 'x'.repeat(99)))).toMatch(/no more pods/);
   });
 
-  it('retry asks again though nothing else is new', () => {
-    const waiting = hearing(start, verdict(start, blocked('Denied')));
-    expect(hearing(waiting, command('retry')).round).toBeGreaterThan(waiting.round);
-  });
-
-  it('that cannot be applied is a wait, and gives no leave', () => {
-    const { waitingFor } = blocked('Denied') as Extract<ChoiceVerdict, { kind: 'blocked' }>;
+  it('that cannot be applied is a wait, and changes nothing', () => {
+    const { waitingFor } = wait('Denied');
     const refused = heard(receiving(start, command('undo')), { kind: 'notApplied', waitingFor });
-    expect(leaveIn(refused)).toEqual(leaveIn(start));
+    expect([phaseOf(refused), asks(refused)]).toEqual([phaseOf(start), false]);
     // also while the roll-out waits for something else
-    const both = hearing(refused, verdict(refused, blocked('BudgetSpent')));
+    const both = hearing(refused, answer(wait('BudgetSpent')));
     expect([shownWait(both)?.reason, detailsOf(both)]).toEqual([
       'Denied',
       expect.stringMatching(/undo by ann .*: not applied yet(?:.|\n)*Denied: do something(?:.|\n)*BudgetSpent/),
@@ -499,15 +688,16 @@ describe('a command', () => {
     for (let nth = 0; nth < 20; nth++) progress = receiving(progress, command('skip', `web-${nth}`));
     expect(refusalOf(progress, command('skip', 'web-x'))).toMatch(/^20 commands before it are not applied yet/);
     const held = receiving(progress, command('pause'));
-    expect(leaveIn(held)).toMatchObject({ paused: true });
+    expect(phaseOf(held)).toBe('Paused');
     expect(refusalOf(held, command('pause'))).toMatch(/^21 commands before it/);
     expect(refusalOf(held, command('abort'))).toBeUndefined();
   });
 
   it('is waited for by a roll-out that is done', () => {
-    const done = heard(receiving(start, command('undo')), verdict(start, allDone));
-    expect([done.end, isOver(done)]).toEqual(['done', false]);
-    expect(applying(done)).not.toHaveProperty('end');
+    const ended = hearing(receiving(start, command('undo')), answer(done));
+    expect([ended.end, isOver(ended)]).toEqual(['done', false]);
+    expect(isOver(applying(ended, done))).toBe(true);
+    expect(applying(ended, pods('web-a'))).not.toHaveProperty('end');
   });
 });
 
@@ -520,14 +710,11 @@ describe('orders in the object', () => {
     expect(phaseOf(begun({ ...facts, orders: { ...orders, revision: 'web-1', paused: by } }))).toBe('Paused');
   });
 
-  it('are what the watcher has told last, whoever has given them', () => {
-    const told = (orders?: RollOutOrders): RollOutNews => ({
-      ...{ kind: 'changed', change: { ...facts, ...(orders && { orders }) } },
-    });
-    const held = hearing(start, told(orders));
-    expect([phaseOf(held), leaveIn(held)]).toEqual(['Aborted', { revision: 'web-2', paused: true }]);
-    const freed = hearing(hearing(held, verdict(held, blocked('Aborted'))), told());
-    expect([phaseOf(freed), wantedChoice(freed)]).toEqual(['RollingOut', wantedChoice(start)]);
+  it('P-10: are what the watcher has answered last, whoever has given them', () => {
+    const held = hearing(start, answer(wait('Aborted'), { facts: { ...facts, orders } }));
+    expect([phaseOf(held), shownWait(held)?.reason]).toEqual(['Aborted', 'Aborted']);
+    const freed = hearing(held, changed, answer(pods('web-a'), { facts }));
+    expect([phaseOf(freed), inFlight(freed)]).toEqual(['RollingOut', { 1: ['web-a'] }]);
   });
 
   it('go once they are void', () => {
@@ -545,15 +732,7 @@ describe('orders in the object', () => {
     expect(kept(applied, { ...where, isRolledOut: true })).toBeUndefined();
   });
 
-  it('hold any permit', () => {
-    const permit = permitForAll('web-2');
-    expect(heldBy(undefined, permit, false)).toEqual(permit);
-    for (const held of [heldBy(orders, permit, false), heldBy(undefined, permit, true)]) {
-      expect(held).toEqual({ ...permit, paused: true });
-    }
-  });
-
-  it('never grow beyond what a history takes, and after any commands a resume or two give leave', () => {
+  it('never grow beyond what a history takes, and after any commands a resume or two hold nothing', () => {
     const names = fc.constantFrom('pause', 'resume', 'retry', 'skip', 'abort', 'undo');
     const anyCommand = fc.record({
       name: names,
@@ -571,28 +750,40 @@ describe('orders in the object', () => {
           const { orders: made } = ordersAfter({ ...found, by: who }, { ...facts, orders: stored });
           if (made) expect(made.version).toBe((stored?.version ?? 0) + 1);
           stored = made ?? stored;
+          const told = toldOrders(stored);
+          const next = { ...nothing, facts: { ...facts, ...(told && { orders: told }) } };
           progress = heard(heard(progress, { kind: 'command', command: found }), {
-            ...{ kind: 'applied', key: found.key, orders: toldOrders(stored) },
+            ...{ kind: 'applied', key: found.key, next, atMs: nowMs },
           });
           expect(jsonBytes(progress.facts.orders ?? {})).toBeLessThan(2_700);
           expect(jsonBytes(stored ?? {})).toBeLessThan(4_100);
-          expect(leaveIn(progress)?.paused).toBe(phaseOf(progress) === 'Paused' || phaseOf(progress) === 'Aborted');
+          expect(isHeld(stored)).toBe(phaseOf(progress) === 'Paused' || phaseOf(progress) === 'Aborted');
         }
         const freed = hearing(progress, command('resume'), command('resume'), command('retry'));
-        expect(leaveIn(freed)).toMatchObject({ paused: false });
+        expect(isHeld(freed.facts.orders)).toBe(false);
+        expect(['RollingOut', 'Undoing']).toContain(phaseOf(freed));
       }),
     );
   });
 });
 
-describe('a permit that comes to nothing', () => {
-  const waitingFor = { reason: 'Parked', blockedBy: [], blockedCount: 0, since: at, unblock: 'failed by hand' };
-  const parked = heard(start, { kind: 'parked', waitingFor });
+describe('a question that comes to nothing', () => {
+  const { waitingFor } = wait('Parked');
+  const failed = heard(start, { kind: 'notAnswered', waitingFor });
 
-  it('F5: is said, and not handed in again until somebody asks for it', () => {
-    expect(wantedChoice(parked)).toBeUndefined();
-    expect(detailsOf(parked)).toContain('Parked: failed by hand');
-    expect(wantedChoice(hearing(parked, { kind: 'changed', change: undefined }))).toEqual(wantedChoice(start));
-    expect(wantedChoice(hearing(parked, command('retry')))).toEqual(wantedChoice(start));
+  it('F5: is shown, and asked again after a pause, or when somebody asks for it', () => {
+    expect(asks(failed)).toBe(false);
+    expect(detailsOf(failed)).toContain('Parked: do something');
+    expect(asks(hearing(failed, changed))).toBe(true);
+    const retried = applying(receiving(failed, command('retry')), pods('web-a'));
+    expect([inFlight(retried), shownWait(retried)]).toEqual([{ 1: ['web-a'] }, undefined]);
+  });
+
+  it('F5: leaves batches in flight alone, and one of them may bring the answer', () => {
+    const first = hearing(start, answer(pods('web-a')));
+    const both = heard(first, { kind: 'notAnswered', waitingFor });
+    expect(inFlight(both)).toEqual({ 1: ['web-a'] });
+    const goesOn = hearing(both, through(1, pods('web-b')));
+    expect([inFlight(goesOn), shownWait(goesOn)]).toEqual([{ 2: ['web-b'] }, undefined]);
   });
 });

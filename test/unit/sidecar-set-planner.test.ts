@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
-import { engineNoFleetWorker, engineNoWorkers, engineSilent } from '../../api/engine/engine-trouble.ts';
+import { engineNoFleetWorker, engineNoWorkers, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
@@ -10,8 +10,8 @@ import { hashAnnotation, hotMark } from '../../api/sidecar-set/marks.ts';
 import { newSidecarRevision } from '../../api/sidecar-set/revision.ts';
 import { sidecarSetWaits } from '../../api/sidecar-set/texts.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
-import { podsOf } from '../../plan/fleet/batch.ts';
-import type { Permit } from '../../plan/fleet/permit.ts';
+import { mostInAnswer, podsOf } from '../../plan/fleet/batch.ts';
+import { type Permit, question } from '../../plan/fleet/permit.ts';
 import { classifyPods } from '../../plan/sidecar-set/classify.ts';
 import type { SidecarSetInput } from '../../plan/sidecar-set/input.ts';
 import { chooseSidecarBatch, mostMarked, planSidecarSet } from '../../plan/sidecar-set/planner.ts';
@@ -65,7 +65,7 @@ function given({ spec = {}, before = {}, orders, old = {}, updated = {}, more = 
 
 function permitFor(revision: string, named: readonly Pod[] = [], more: Partial<Permit> = {}): Permit {
   const pods = new Map(named.map(({ metadata }) => [metadata.uid, revision]));
-  return { revision, paused: false, pods, chooses: true, ...more };
+  return { pods, chooses: true, ...more };
 }
 
 /** The recorded SidecarSet with another image, as admission stores it. */
@@ -78,7 +78,11 @@ function withImage({ metadata, spec, ...rest }: SidecarSet, image: string): Side
 const many = (count: number, prefix = 'web') =>
   Object.fromEntries(Array.from({ length: count }, (_, index) => [`${prefix}-${index + 1000}`, {}]));
 const namesIn = (plan: ReturnType<typeof planSidecarSet>) =>
-  plan.standing.kind === 'pods' ? podsOf(plan.standing.batch).map(({ name }) => name) : [];
+  plan.standing.kind === 'pods' ? plan.standing.pods.map(({ name }) => name) : [];
+
+/** Every reason that holds. */
+const reasonsIn = ({ situation }: ReturnType<typeof planSidecarSet>) =>
+  (situation ? allWaits(situation) : []).map(({ reason }) => reason);
 
 describe('a swap that waits for its turn in a pod', () => {
   it('is a wait that names the SidecarSet whose turn it is', () => {
@@ -151,6 +155,82 @@ describe('the plan for a SidecarSet', () => {
     const noFleet = engineNoFleetWorker('default', '2026-11-28T10:00:00Z');
     const unasked = planSidecarSet({ ...input, withoutPermitSinceMs: 0, engine: noFleet });
     expect(JSON.stringify(unasked.upkeep)).toContain('EngineNoFleetWorker');
+  });
+
+  it('EngineSilent, EngineNoWorkers, EngineNoFleetWorker, EngineStuck: are told also of a roll-out that has a permit', () => {
+    const { input, latest } = given({ old: many(2) });
+    const { input: done } = given({ updated: many(2) });
+    for (const engine of [
+      engineSilent,
+      engineNoWorkers({ temporalNamespace: 'default', build: 'abc' }),
+      engineNoFleetWorker('default', '2026-11-28T10:00:00Z'),
+      engineStuck({ workflowId: 'roll-out/set-uid', temporalNamespace: 'default', wasBegunAnew: false }),
+    ]) {
+      for (const permit of [question, permitFor(latest, input.pods, { chooses: false })]) {
+        const plan = planSidecarSet({ ...input, engine, permit });
+        expect(reasonsIn(plan)).toContain(engine.reason);
+        expect(statusIn(plan)?.waitingFor).toMatchObject({ reason: engine.reason });
+        expect(reasonsIn(planSidecarSet({ ...done, engine, permit }))).not.toContain(engine.reason);
+      }
+    }
+  });
+
+  it('NoPermit: is reported under a permit, too, while pods may go that it does not name, and ahead of BudgetSpent', () => {
+    const spec = { updateStrategy: { maxUnavailable: 2 } };
+    const { input, latest } = given({ old: many(3), updated: { lost: { ready: false } }, spec });
+    const seen = (agoMs: number, permit = question) => {
+      const plan = planSidecarSet({ ...input, permit, withoutPermitSinceMs: nowMs - agoMs });
+      return { ...plan, reason: statusIn(plan)?.waitingFor?.reason };
+    };
+    expect(namesIn(seen(0))).toHaveLength(1);
+    expect(seen(0)).toMatchObject({ lacksPermit: true, reason: 'BudgetSpent', againInMs: 5_000 });
+    expect(seen(4_999)).toMatchObject({ reason: 'BudgetSpent', againInMs: 1 });
+    expect(seen(5_000)).toMatchObject({ reason: 'NoPermit' });
+    expect(reasonsIn(seen(5_000)).slice(0, 2)).toEqual(['NoPermit', 'BudgetSpent']);
+    // as far as nobody knows since when, it is not reported of what is only asked
+    expect(reasonsIn(planSidecarSet({ ...input, permit: question }))).not.toContain('NoPermit');
+    const named = seen(5_000, permitFor(latest, input.pods));
+    expect([named.lacksPermit, reasonsIn(named).includes('NoPermit')]).toEqual([false, false]);
+  });
+
+  it('begins no pod that the permit names for another revision, and may choose it again for this one', () => {
+    const { input, previous, latest } = given({ old: many(4), spec: { updateStrategy: { maxUnavailable: 2 } } });
+    const other = permitFor(previous, input.pods, { chooses: false });
+    expect(planSidecarSet({ ...input, permit: other })).toMatchObject({ disruption: [], named: { to: latest } });
+    const [first, second] = input.pods as [Pod, Pod];
+    const pods = new Map([
+      [first.metadata.uid, previous],
+      [second.metadata.uid, latest],
+    ]);
+    const plan = planSidecarSet({ ...input, permit: { pods, chooses: true } });
+    expect(plan.disruption).toMatchObject([{ pod: { name: second.metadata.name } }]);
+    expect(namesIn(plan)).toEqual([first.metadata.name]);
+  });
+
+  it('updates nothing while an operator holds the roll-out, permit or not, before the object says so, too', () => {
+    const { latest, input } = given({ old: many(3) });
+    const orders = { version: 1, revision: latest, paused: { by: 'ann', at: '' } };
+    const { input: ordered } = given({ old: many(3), orders });
+    for (const facts of [ordered, { ...input, held: { orders } }]) {
+      for (const permit of [question, permitFor(latest, facts.pods)]) {
+        const plan = planSidecarSet({ ...facts, permit, withoutPermitSinceMs: 0 });
+        expect(plan).toMatchObject({
+          ...{ disruption: [], lacksPermit: false },
+          standing: { kind: 'waiting', wait: { reason: 'PausedByOperator' } },
+        });
+      }
+      expect(statusIn(planSidecarSet(facts))?.waitingFor).toMatchObject({ reason: 'PausedByOperator' });
+    }
+  });
+
+  it('offers as many pods as an answer can hold, and says whether there are more', () => {
+    const told = (count: number) => {
+      const { input } = given({ old: many(count), spec: { updateStrategy: { maxUnavailable: '100%' } } });
+      const { standing } = planSidecarSet({ ...input, permit: question });
+      return standing.kind === 'pods' && [standing.pods.length, standing.more];
+    };
+    expect(told(mostInAnswer)).toEqual([mostInAnswer, false]);
+    expect(told(mostInAnswer + 1)).toEqual([mostInAnswer, true]);
   });
 
   it('counts pods that are promised, and not begun, against the budget', () => {
@@ -329,8 +409,11 @@ describe('the plan for a SidecarSet', () => {
   it('SCS-227: another content redirects a roll-out', () => {
     const { input, latest } = given({ updated: many(2) });
     const third = sidecarSet('log:3');
-    const plan = planSidecarSet({ ...input, owner: third, permit: permitFor(latest) });
-    expect(plan.standing).toEqual({ kind: 'superseded' });
+    const plan = planSidecarSet({ ...input, owner: third, permit: permitFor(latest, input.pods) });
+    expect(plan.disruption).toEqual([]);
+    const revision = plan.named?.to;
+    expect([latest, undefined]).not.toContain(revision);
+    expect(plan.standing).toMatchObject({ kind: 'pods', revision });
     expect(plan.rollOut).toMatchObject({ isWanted: true, facts: { previous: latest } });
     expect(plan.upkeep[0]).toEqual({ kind: 'registerContent', number: 3 });
   });
@@ -461,7 +544,7 @@ describe('the plan for a SidecarSet', () => {
       owner: { ...input.owner, metadata },
       permit: permitFor(latest, input.pods),
     });
-    expect(plan).toMatchObject({ upkeep: [], disruption: [], standing: { kind: 'superseded' } });
+    expect(plan).toMatchObject({ upkeep: [], disruption: [], standing: { kind: 'withdrawn' } });
     expect(plan.rollOut?.isWanted).toBe(false);
   });
 
@@ -496,15 +579,18 @@ describe('an undo of a SidecarSet', () => {
   const undone = (more: Partial<Given> = {}) => {
     const { previous, latest } = given(more);
     const orders: RollOutOrders = { version: 1, revision: latest, undo: { by: 'ann', at, to: previous } };
-    return { ...given({ orders, ...more }), permit: permitFor(previous, []) };
+    return { ...given({ orders, ...more }), permit: question };
   };
 
   it('gives updated pods the previous images under the same budget, and leaves old ones alone', () => {
-    const { input, permit } = undone({ old: { a: {} }, updated: { b: {}, c: {} } });
+    const { input, permit, previous, latest } = undone({ old: { a: {} }, updated: { b: {}, c: {} } });
     const plan = planSidecarSet({ ...input, permit });
-    expect(plan.standing).toMatchObject({ kind: 'pods', batch: { revision: permit.revision } });
+    expect(plan.standing).toMatchObject({ kind: 'pods', revision: previous });
+    expect(plan.named?.to).toBe(previous);
     expect(namesIn(plan)).toHaveLength(1);
     expect(['b', 'c']).toContain(namesIn(plan)[0]);
+    // nobody has permitted that they become old
+    expect(planSidecarSet({ ...input, permit: permitFor(latest, input.pods) }).disruption).toEqual([]);
   });
 
   it('ignores the partition, and says that it is over', () => {

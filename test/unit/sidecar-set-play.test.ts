@@ -9,7 +9,7 @@ import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller
 import { runController } from '../support/controller-context.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import '../support/property-seed.ts';
-import { leaveFor, PlayedRollOut, podWith, setIn, sidecarSet, upgradableOf } from '../support/sidecar-world.ts';
+import { playedRollOut, podWith, setIn, sidecarSet, upgradableOf } from '../support/sidecar-world.ts';
 import { waitFor } from '../support/wait.ts';
 
 /** What somebody does to a pod while it is updated. */
@@ -114,13 +114,7 @@ describe('a SidecarSet and a workload that update the same pods at once', () => 
         });
         try {
           await waitFor('the status', () => setIn(cluster)?.status?.observedGeneration === 2);
-          const rolledOut = new PlayedRollOut(controller);
-          const leave = leaveFor(setIn(cluster)?.status?.latestRevision ?? '');
-          const toTheEnd = async (): Promise<{ readonly kind: string }> => {
-            const verdict = await rolledOut.run(leave);
-            return verdict.kind === 'blocked' ? await toTheEnd() : verdict;
-          };
-          const end = toTheEnd();
+          const end = playedRollOut(controller).run();
           for (const [name, deed] of play) {
             act(cluster, name, deed);
             await delay(2);
@@ -132,7 +126,7 @@ describe('a SidecarSet and a workload that update the same pods at once', () => 
           const finished = setInterval(() => {
             for (const name of names) act(cluster, name, 'kubelet');
           }, 10);
-          expect((await end).kind).toBe('allDone');
+          expect((await end).kind).toBe('done');
           clearInterval(finished);
           const notes = (name: string) => play.filter(([who, deed]) => who === name && deed === 'note').length;
           const owned = (name: string) => play.some(([who, deed]) => who === name && deed === 'owner');

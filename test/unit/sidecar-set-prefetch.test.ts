@@ -8,15 +8,7 @@ import { validateSidecarSet } from '../../api/sidecar-set/validate.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { sidecarSetDraft } from '../support/objects/sidecar-set.ts';
 import { endedTag, nodeImage, tagOf } from '../support/pull-objects.ts';
-import {
-  imagesIn,
-  leaveFor,
-  PlayedRollOut,
-  podWith,
-  setIn,
-  sidecarSet,
-  usePlayedSidecarSets,
-} from '../support/sidecar-world.ts';
+import { imagesIn, playedRollOut, podWith, setIn, sidecarSet, usePlayedSidecarSets } from '../support/sidecar-world.ts';
 import { waitFor } from '../support/wait.ts';
 
 const sidecarSetsPlayed = usePlayedSidecarSets();
@@ -54,7 +46,7 @@ async function rollOut(share: string | undefined, gates = 'ImagePullJobGate=true
     cluster,
     jobs,
     revision: () => setIn(cluster)?.status?.latestRevision ?? '',
-    play: new PlayedRollOut(controller),
+    play: playedRollOut(controller),
     waitingFor: () => setIn(cluster)?.status?.waitingFor,
     /** The node has pulled the image, or failed to. */
     pulled(node: string, phase: 'Succeeded' | 'Failed', tag = '2') {
@@ -69,8 +61,8 @@ describe('images that the roll-out of a SidecarSet waits for', () => {
     ['without the annotation', undefined, 'ImagePullJobGate=true'],
     ['where nothing is pulled', '100%', 'ImagePullJobGate=false'],
   ])('SCS-189: are none %s', async (_, share, gates) => {
-    const { play, revision, jobs, cluster } = await rollOut(share, gates);
-    expect(await play.run(leaveFor(revision()))).toMatchObject({ kind: 'allDone' });
+    const { play, jobs, cluster } = await rollOut(share, gates);
+    expect(await play.run()).toMatchObject({ kind: 'done' });
     expect(jobs()).toEqual([]);
     expect(imagesIn(cluster)).toEqual(['log:2', 'log:2', 'log:2']);
   });
@@ -97,8 +89,8 @@ describe('images that the roll-out of a SidecarSet waits for', () => {
       reason: 'ImageNotReady',
       unblock: expect.stringContaining('new images are on 1 of 2 nodes, and are needed on 2'),
     });
-    expect(await play.ask(leaveFor(revision()))).toMatchObject({
-      kind: 'blocked',
+    expect(play.ask()).toMatchObject({
+      kind: 'wait',
       waitingFor: { reason: 'ImageNotReady' },
     });
     expect(imagesIn(cluster)).toEqual(['log:1', 'log:1', 'log:1']);
@@ -110,13 +102,13 @@ describe('images that the roll-out of a SidecarSet waits for', () => {
       const found = stored.find(({ metadata }) => metadata.name === name);
       return found?.metadata.annotations?.[windlassAnnotation.prefetched] === String(found?.revision);
     });
-    expect(await play.run(leaveFor(name))).toMatchObject({ kind: 'allDone' });
+    expect(await play.run()).toMatchObject({ kind: 'done' });
     expect(imagesIn(cluster)).toEqual(['log:2', 'log:2', 'log:2']);
     await waitFor('the end of the job', () => jobs().length === 0);
   });
 
   it('may be missing on as many nodes as the share allows; the wait names nodes on which they could not be pulled', async () => {
-    const { play, revision, jobs, waitingFor, pulled, cluster } = await rollOut('100%');
+    const { play, jobs, waitingFor, pulled, cluster } = await rollOut('100%');
     await waitFor('the job', () => jobs().length === 1);
     pulled('node-1', 'Succeeded');
     pulled('node-2', 'Failed');
@@ -125,7 +117,7 @@ describe('images that the roll-out of a SidecarSet waits for', () => {
     const annotations = { ...set?.metadata.annotations, [windlassAnnotation.prefetch]: '1' };
     cluster.put(sidecarSets, { ...set, metadata: { ...set?.metadata, annotations } } as never);
     await waitFor('the wait to end', () => waitingFor()?.reason !== 'ImageNotReady');
-    expect(await play.run(leaveFor(revision()))).toMatchObject({ kind: 'allDone' });
+    expect(await play.run()).toMatchObject({ kind: 'done' });
   });
 
   it('are others when the SidecarSet gets another image: the job of the one before goes', async () => {

@@ -10,8 +10,7 @@ import { type ControllerContextOptions, type RunningController, runController } 
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import {
   imagesIn,
-  leaveFor,
-  PlayedRollOut,
+  playedRollOut,
   podWith,
   type SidecarPod,
   setIn,
@@ -42,7 +41,7 @@ async function rollOut({ pods = [['a'], ['b'], ['c']], spec = {}, options = {}, 
   cluster.put(sidecarSets, sidecarSet('log:2', { generation: 2, spec }) as never);
   const controller = await sidecarSetsPlayed.run(cluster, options, except);
   const revision = setIn(cluster)?.status?.latestRevision ?? '';
-  return { cluster, controller, revision, play: new PlayedRollOut(controller) };
+  return { cluster, controller, revision, play: playedRollOut(controller) };
 }
 
 const podPatches = ({ writes }: RunningController) =>
@@ -61,20 +60,20 @@ function skip(cluster: MemoryCluster, revision: string, name: string): void {
 
 describe('the roll-out of a SidecarSet', () => {
   it('SCS-186, SCS-189: updates the pods of all namespaces under its permit, and none without', async () => {
-    const { cluster, controller, revision, play } = await rollOut({ pods: [['a'], ['b', { namespace: 'other' }]] });
+    const { cluster, controller, play } = await rollOut({ pods: [['a'], ['b', { namespace: 'other' }]] });
     await waitFor('the wait', () => setIn(cluster)?.status?.matchedPods === 2);
     expect(podPatches(controller)).toEqual([]);
-    expect(await play.run(leaveFor(revision))).toMatchObject({ kind: 'allDone' });
+    expect(await play.run()).toMatchObject({ kind: 'done' });
     expect(imagesIn(cluster)).toEqual(['log:2', 'log:2']);
     expect(play.pods.toSorted()).toEqual(['other/b', 'shop/a']);
     await waitFor('the counts', () => setIn(cluster)?.status?.updatedReadyPods === 2);
-    expect(play.verdicts.flatMap(({ pods }) => pods).every(({ ms, why }) => ms !== undefined && !why)).toBe(true);
+    expect(play.results.flatMap(({ pods }) => pods).every(({ ms, why }) => ms !== undefined && !why)).toBe(true);
   });
 
   it('SCS-157: never has more unavailable pods than maxUnavailable', async () => {
     const names = ['a', 'b', 'c', 'd', 'e', 'f'];
     const spec = { updateStrategy: { maxUnavailable: 2 } };
-    const { cluster, revision, play } = await rollOut({ pods: names.map((name) => [name] as const), spec });
+    const { cluster, play } = await rollOut({ pods: names.map((name) => [name] as const), spec });
     let most = 0;
     const watch = setInterval(() => {
       const pods = cluster.all<Pod>(kubeResource.pods);
@@ -83,7 +82,7 @@ describe('the roll-out of a SidecarSet', () => {
       );
       most = Math.max(most, swapping.length);
     }, 1);
-    await play.run(leaveFor(revision));
+    await play.run();
     clearInterval(watch);
     expect(imagesIn(cluster)).toEqual(names.map(() => 'log:2'));
     expect(most).toBeLessThanOrEqual(2);
@@ -92,8 +91,8 @@ describe('the roll-out of a SidecarSet', () => {
 
   it('SCS-191: notes after each pod, and before the next one, that it can be updated', async () => {
     const spec = { updateStrategy: { maxUnavailable: '100%' } };
-    const { cluster, controller, revision, play } = await rollOut({ spec });
-    await play.run(leaveFor(revision));
+    const { cluster, controller, play } = await rollOut({ spec });
+    await play.run();
     const order = podPatches(controller).map((call) => `${nameOf(call)} ${isOfStatus(call) ? 'status' : 'pod'}`);
     const sequence = order.map((text) => text.split(' '));
     expect(sequence).toHaveLength(6);
@@ -106,7 +105,7 @@ describe('the roll-out of a SidecarSet', () => {
 
   it('SCS-191, SCS-192: marks pods that cannot be updated before any is, and says so in an Event', async () => {
     const spec = { containers: [{ name: 'log', image: 'log:2', env: [{ name: 'A', value: 'b' }] }] };
-    const { cluster, controller, revision, play } = await rollOut({ spec, old: sidecarSet('log:1') });
+    const { cluster, controller, play } = await rollOut({ spec, old: sidecarSet('log:1') });
     await waitFor('the marks', () =>
       cluster.all<Pod>(kubeResource.pods).every((pod) => upgradableOf(pod).logs === false),
     );
@@ -116,30 +115,30 @@ describe('the roll-out of a SidecarSet', () => {
       source: { component: 'sidecarset-controller' },
       message: 'SidecarSet in-place update detected 3 not upgradable pod(s) in this round, will skip them.',
     });
-    expect(await play.run(leaveFor(revision))).toMatchObject({ kind: 'allDone', arrived: 0 });
+    expect(await play.run()).toMatchObject({ kind: 'done' });
     expect(imagesIn(cluster)).toEqual(['log:1', 'log:1', 'log:1']);
   });
 
   it('SCS-154: keeps as many pods at the old image as the partition says, and then says so', async () => {
     const spec = { updateStrategy: { partition: 2 } };
-    const { cluster, revision, play } = await rollOut({ spec });
-    expect(await play.run(leaveFor(revision))).toMatchObject({ kind: 'allDone' });
+    const { cluster, play } = await rollOut({ spec });
+    expect(await play.run()).toMatchObject({ kind: 'done' });
     expect(imagesIn(cluster).filter((image) => image === 'log:2')).toHaveLength(1);
     await waitFor('the wait', () => setIn(cluster)?.status?.waitingFor?.reason === 'PartitionReached');
   });
 
   it('SCS-228: updates nothing while it is paused', async () => {
     const spec = { updateStrategy: { paused: true } };
-    const { cluster, controller, revision, play } = await rollOut({ spec });
-    expect(await play.ask(leaveFor(revision))).toMatchObject({ kind: 'blocked', waitingFor: { reason: 'Paused' } });
+    const { cluster, controller, play } = await rollOut({ spec });
+    expect(play.ask()).toMatchObject({ kind: 'wait', waitingFor: { reason: 'Paused' } });
     expect(podPatches(controller)).toEqual([]);
     expect(setIn(cluster)?.status?.waitingFor?.reason).toBe('Paused');
   });
 
   it('SCS-131: with type NotUpdate there is nothing to roll out', async () => {
     const spec = { updateStrategy: { type: 'NotUpdate' } };
-    const { controller, revision, play } = await rollOut({ spec });
-    expect(await play.ask(leaveFor(revision))).toMatchObject({ kind: 'allDone' });
+    const { controller, play } = await rollOut({ spec });
+    expect(play.ask()).toMatchObject({ kind: 'done' });
     expect(podPatches(controller)).toEqual([]);
   });
 
@@ -153,15 +152,9 @@ describe('the roll-out of a SidecarSet', () => {
     };
     const spec = { updateStrategy: { maxUnavailable: 1 } };
     const pods = names.map((name) => [name] as const);
-    const { cluster, revision, play } = await rollOut({ pods, spec, options: { meet } });
+    const { cluster, play } = await rollOut({ pods, spec, options: { meet } });
     const beside = sidecarSet('beside:1', { metadata: { name: 'beside', uid: 'beside-uid' } });
-    play
-      .run(leaveFor(revision))
-      .then(
-        () => play.run(leaveFor(revision)),
-        () => undefined,
-      )
-      .catch(() => undefined);
+    void play.run().catch(() => undefined);
     await waitFor('the others', () => imagesIn(cluster).filter((image) => image === 'log:2').length === 39);
     cluster.put(sidecarSets, beside as never);
     await waitFor('the other SidecarSet', () =>
@@ -196,12 +189,8 @@ describe('the roll-out of a SidecarSet', () => {
       const down = cluster.all<Pod>(kubeResource.pods).filter(isDown);
       if (down.length >= 2) broken.push(`${name} beside ${down.map(({ metadata }) => metadata.name)}`);
     };
-    const { revision, play } = await rollOut({ pods, spec, options: { cluster, meet } });
-    const toTheEnd = async (): Promise<unknown> => {
-      const verdict = await play.run(leaveFor(revision));
-      return verdict.kind === 'blocked' ? await toTheEnd() : verdict;
-    };
-    const end = toTheEnd();
+    const { play } = await rollOut({ pods, spec, options: { cluster, meet } });
+    const end = play.run();
     const updated = (prefix: string) =>
       cluster
         .all<Pod>(kubeResource.pods)
@@ -210,12 +199,12 @@ describe('the roll-out of a SidecarSet', () => {
         );
     await waitFor('the pods of the other tenant', () => updated('bank').length === 8);
     await waitFor('the tries', () => [...tried.values()].filter((count) => count === 5).length === 3);
-    await waitFor('the batches', () => play.verdicts.length === play.batches.length);
+    await waitFor('the batches', () => play.results.length === play.batches.length);
     expect(updated('evil')).toEqual([]);
     expect(new Map([...tried].filter(([name]) => name.startsWith('evil')))).toEqual(
       new Map(['evil-5', 'evil-6', 'evil-7'].map((name) => [name, 5])),
     );
-    const whys = new Map(play.verdicts.flatMap((verdict) => verdict.pods.map(({ pod, why }) => [pod, why])));
+    const whys = new Map(play.results.flatMap((verdict) => verdict.pods.map(({ pod, why }) => [pod, why])));
     expect(whys.get('evil-0')).toMatch(/annotations would have \d+ bytes, and may have 262144/);
     expect(whys.get('evil-3')).toMatch(/not JSON/);
     expect(whys.get('evil-5')).toMatch(/again and again/);
@@ -229,7 +218,7 @@ describe('the roll-out of a SidecarSet', () => {
     }
     const present = setIn(cluster);
     cluster.put(sidecarSets, { ...present, metadata: { ...present?.metadata, generation: 3 } } as never);
-    expect(await end).toMatchObject({ kind: 'allDone' });
+    expect(await end).toMatchObject({ kind: 'done' });
     expect(updated('')).toHaveLength(16);
     expect(broken).toEqual([]);
   });
@@ -240,10 +229,10 @@ describe('the roll-out of a SidecarSet', () => {
       if (plural === 'pods' && verb === 'get' && name === 'a') reads++;
     };
     const annotations = { filler: 'x'.repeat(261_500) };
-    const { cluster, revision, play } = await rollOut({ pods: [['a', { annotations }]], options: { meet } });
-    void play.run(leaveFor(revision)).catch(() => undefined);
+    const { cluster, play } = await rollOut({ pods: [['a', { annotations }]], options: { meet } });
+    void play.run().catch(() => undefined);
     await waitFor('the wait', () => setIn(cluster)?.status?.waitingFor?.reason === 'CannotChange');
-    await waitFor('the batch', () => play.verdicts.length === 1);
+    await waitFor('the batch', () => play.results.length === 1);
     expect(reads).toBe(1);
   });
 
@@ -254,12 +243,12 @@ describe('the roll-out of a SidecarSet', () => {
     });
     cluster.put(kubeResource.pods, podWith(sidecarSet('log:2'), 'a', { ready: false }) as never);
     await waitFor('the wait', () => setIn(cluster)?.status?.waitingFor?.reason === 'BudgetSpent');
-    expect(await play.ask(leaveFor(revision))).toMatchObject({
-      kind: 'blocked',
+    expect(play.ask()).toMatchObject({
+      kind: 'wait',
       waitingFor: { reason: 'BudgetSpent' },
     });
     skip(cluster, revision, 'shop/a');
-    expect(await play.run(leaveFor(revision))).toMatchObject({ kind: 'allDone' });
+    expect(await play.run()).toMatchObject({ kind: 'done' });
     expect(imagesIn(cluster)).toEqual(['log:2', 'log:2', 'log:2']);
   });
 
@@ -267,7 +256,7 @@ describe('the roll-out of a SidecarSet', () => {
     const pods = [['a'], ['a', { namespace: 'other' }], ['b']] as const;
     const { cluster, revision, play } = await rollOut({ pods });
     skip(cluster, revision, 'other/a');
-    await play.run(leaveFor(revision));
+    await play.run();
     const left = cluster.all<Pod>(kubeResource.pods).filter((pod) => pod.spec.containers[0]?.image === 'log:1');
     expect(left.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)).toEqual(['other/a']);
   });
@@ -281,8 +270,8 @@ describe('the roll-out of a SidecarSet', () => {
       await isPaused.promise;
     };
     const spec = { updateStrategy: { maxUnavailable: '100%' } };
-    const { controller, revision, play } = await rollOut({ spec, options: { meet } });
-    void play.run(leaveFor(revision)).catch(() => undefined);
+    const { controller, play } = await rollOut({ spec, options: { meet } });
+    void play.run().catch(() => undefined);
     await waitFor('the first pod', () => begun.length === 1);
     const commands = controller.controller.fleet?.commands();
     const command = { key: 'run/1', name: 'pause', at: '2026-11-21T06:00:00Z' } as const;
@@ -304,9 +293,9 @@ describe('the roll-out of a SidecarSet', () => {
       const isPod = plural === 'pods' && verb === 'patch' && !('status' in (body as object));
       if (isPod && !ended.signal.aborted) ended.abort(new Error('the activity was cancelled'));
     };
-    const { cluster, controller, revision } = await rollOut({ spec, options: { meet: lose } });
-    const play = new PlayedRollOut(controller, life);
-    await play.run(leaveFor(revision)).catch(() => undefined);
+    const { cluster, controller } = await rollOut({ spec, options: { meet: lose } });
+    const play = playedRollOut(controller, life);
+    await play.run().catch(() => undefined);
     await waitFor('the first pod', () => imagesIn(cluster).includes('log:2'));
     await waitFor('its mark', () => cluster.all<Pod>(kubeResource.pods).some((pod) => upgradableOf(pod).logs === true));
     expect(podPatches(controller).filter((call) => !isOfStatus(call))).toHaveLength(1);
@@ -319,12 +308,12 @@ describe('the roll-out of a SidecarSet', () => {
       if (plural === 'pods' && verb === 'patch' && 'status' in (body as object)) leads = false;
     };
     const first = await rollOut({ spec, options: { meet: lose, isLeading: () => leads } });
-    void first.play.run(leaveFor(first.revision)).catch(() => undefined);
+    void first.play.run().catch(() => undefined);
     await waitFor('the end of the term', () => !leads);
     const { cluster } = first;
     const next = sidecarSetsPlayed.stopAfterwards(await runController(sidecarSetController, { cluster }));
-    const play = new PlayedRollOut(next);
-    expect(await play.run(leaveFor(first.revision))).toMatchObject({ kind: 'allDone' });
+    const play = playedRollOut(next);
+    expect(await play.run()).toMatchObject({ kind: 'done' });
     expect(imagesIn(cluster)).toEqual(['log:2', 'log:2', 'log:2']);
     expect(podPatches(first.controller).filter((call) => !isOfStatus(call))).toHaveLength(1);
   });
@@ -335,8 +324,8 @@ describe('the roll-out of a SidecarSet', () => {
       if (plural !== 'pods' || verb !== 'patch' || 'status' in (body as object) || ++attempts > 6) return;
       throw new KubeError({ status: 409, reason: 'Conflict', message: 'the object has been modified' });
     };
-    const { cluster, controller, revision, play } = await rollOut({ pods: [['a']], options: { meet } });
-    expect(await play.run(leaveFor(revision))).toMatchObject({ kind: 'allDone' });
+    const { cluster, controller, play } = await rollOut({ pods: [['a']], options: { meet } });
+    expect(await play.run()).toMatchObject({ kind: 'done' });
     expect(imagesIn(cluster)).toEqual(['log:2']);
     expect(podPatches(controller).filter((call) => !isOfStatus(call))).toHaveLength(1);
     expect(controller.warnings.filter((text) => text.includes('has been modified'))).toHaveLength(1);
@@ -357,14 +346,14 @@ describe('the roll-out of a SidecarSet', () => {
       cluster.put(kubeResource.pods, { ...pod, metadata: { ...pod.metadata, annotations } } as never);
     };
     const { revision, play } = await rollOut({ pods: [['a']], options: { cluster, meet } });
-    expect(await play.run(leaveFor(revision))).toMatchObject({ kind: 'allDone' });
+    expect(await play.run()).toMatchObject({ kind: 'done' });
     expect(imagesIn(cluster)).toEqual(['log:2']);
     expect(entriesOf(look())).toMatchObject({ logs: { controllerRevision: revision }, mesh: { hash: 'h' } });
   });
 
   it('SCS-157a: a pod that has become ready since is not updated for free', async () => {
     const spec = { updateStrategy: { maxUnavailable: 0 } };
-    const { cluster, controller, revision, play } = await rollOut({
+    const { cluster, controller, play } = await rollOut({
       ...{ pods: [['a', { ready: false }]], spec },
       options: {
         meet({ plural, verb, name }: SeenCall) {
@@ -376,7 +365,7 @@ describe('the roll-out of a SidecarSet', () => {
         },
       },
     });
-    await play.ask(leaveFor(revision));
+    play.ask();
     await waitFor('the ready pod', () => setIn(cluster)?.status?.readyPods === 1);
     await waitFor('the wait', () => setIn(cluster)?.status?.waitingFor?.reason === 'BudgetRoundsToZero');
     expect(podPatches(controller)).toEqual([]);
@@ -393,27 +382,21 @@ describe('the roll-out of a SidecarSet', () => {
       { name: 'log-2', image: 'empty:1' },
     ];
     const annotations = { 'kruise.io/sidecarset-working-hotupgrade-container': '{"log":"log-1"}' };
-    const { cluster, controller, revision, play } = await rollOut({
+    const { cluster, controller, play } = await rollOut({
       ...{ old, pods: [['a', { containers, annotations }]], spec: { containers: [container('log:2')] } },
     });
-    expect(await play.ask(leaveFor(revision))).toMatchObject({ kind: 'batch' });
+    expect(play.ask()).toMatchObject({ kind: 'pods' });
     await waitFor('the wait', () => setIn(cluster)?.status?.waitingFor?.reason === 'SidecarsSwapping');
     expect(setIn(cluster)?.status?.waitingFor?.blockedBy).toEqual(['pod/shop/a']);
     expect(podPatches(controller)).toEqual([]);
   });
 
-  it('a roll-out of another revision is told that it is superseded', async () => {
-    const { play } = await rollOut();
-    expect(await play.ask(leaveFor('logs-gone'))).toEqual({ kind: 'superseded' });
-  });
-
   it('ends when the SidecarSet is deleted', async () => {
-    const { cluster, revision, play } = await rollOut({ except: () => true });
-    await play.ask(leaveFor(revision));
-    const asked = play.ask(leaveFor(revision));
+    const { cluster, play } = await rollOut({ except: () => true });
+    const ended = play.run();
     cluster.remove(sidecarSets, { name: 'logs' });
-    expect(await asked).toEqual({ kind: 'superseded' });
-    await waitFor('the batch', () => play.verdicts.length === 1);
+    expect(await ended).toMatchObject({ kind: 'withdrawn' });
+    await waitFor('the batch', () => play.results.length === 1);
     expect(setUid).toBe('set-uid');
   });
 });

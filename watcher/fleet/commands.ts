@@ -28,7 +28,7 @@ import {
   ordersAfter,
   type PodOfFleet,
   skipOfPods,
-  toldOrders,
+  understood,
 } from '../../plan/fleet/roll-out-orders.ts';
 import { listed } from '../../plan/text-size.ts';
 import type { ControllerContext } from '../controller.ts';
@@ -54,6 +54,8 @@ export interface RollOutCommandsOptions<Owner extends KubeObject> {
   readonly revisionOf: (uid: string) => string | undefined;
   /** What a roll-out of this object has to know, once this generation of it was looked at. Rejects when that takes long. */
   readonly planned: (uid: string, generation: number) => Promise<RollOutFacts>;
+  /** What an object waits for, as its status names it. */
+  readonly blockedBy: (owner: Owner) => readonly string[];
   /** The pods of an object. */
   readonly podsOf: (uid: string) => readonly PodOfFleet[];
   /** Requests a look at an object. */
@@ -160,9 +162,8 @@ export class RollOutCommands<Owner extends KubeObject & OrderedObject> implement
     const isTakenBack = this.#takenBack.has(key, this.#context.now());
     if (isReapplied || isTakenBack) {
       this.#release(uid, ({ command: held }) => held.key === key);
-      const owner = this.#options.owners.byUid(uid);
       const answer = isTakenBack ? takenBack : reapplied;
-      return { by, answer, ...told(owner && ordersOf(owner)) };
+      return { by, answer };
     }
     this.#note(uid, key, { command });
     try {
@@ -188,11 +189,12 @@ export class RollOutCommands<Owner extends KubeObject & OrderedObject> implement
     if (given.name === 'resume' && given.takesBack !== 'undo' && earlier.length > 0 && !isHeld(own)) {
       // what it takes back is written nowhere
       this.#release(uid, isEarlier);
-      return { by, answer: {}, ...told(own) };
+      return { by, answer: {} };
     }
     const pods = given.name === 'skip' ? podsOf(uid) : [];
-    const command = given.name === 'skip' ? skipOfPods(given, pods) : given;
-    if ('refused' in command) return { by, answer: command, ...told(own) };
+    const isToBeUnderstood = given.name === 'skip' && !own?.applied?.includes(given.key);
+    const command = isToBeUnderstood ? this.#skip(given, live, pods) : given;
+    if ('refused' in command) return { by, answer: command };
     const { orders, answer } = ordersAfter(command, {
       ...facts,
       orders: withHolds(own, earlier, facts.revision),
@@ -201,7 +203,7 @@ export class RollOutCommands<Owner extends KubeObject & OrderedObject> implement
     const { resourceVersion } = live.metadata;
     if (orders === undefined) {
       this.#note(uid, given.key, { writtenAt: resourceVersion });
-      return { by, answer, ...told(own) };
+      return { by, answer };
     }
     const rollOut = mergePatchTo(objectOr(live.status?.rollOut), objectOr(orders));
     const body = { metadata: { uid, resourceVersion }, status: { rollOut } };
@@ -210,8 +212,18 @@ export class RollOutCommands<Owner extends KubeObject & OrderedObject> implement
     const version = written.metadata.resourceVersion;
     this.#settle(uid, orders, version, (hold) => isEarlier(hold) || hold.command.key === given.key);
     await owners.seen(uid, version, AbortSignal.timeout(seenWithinMs)).catch(() => undefined);
+    // what has failed is tried again at once
+    this.#options.look(uid);
     const isSkip = answer.refused === undefined && given.name === 'skip';
-    return { by, answer: { ...answer, ...(isSkip && noteOnSkip(command.pods ?? [], pods)) }, ...told(orders) };
+    return { by, answer: { ...answer, ...(isSkip && noteOnSkip(command.pods ?? [], pods)) } };
+  }
+
+  /** Without a target it leaves out what the object waits for. */
+  #skip(given: OrderCommand, live: Owner, pods: readonly PodOfFleet[]): OrderCommand | { readonly refused: string } {
+    if (given.pods !== undefined) return skipOfPods(given, pods);
+    const scene = { orders: ordersOf(live), blockedBy: this.#options.blockedBy(live), batches: new Map() };
+    const meant = understood(given, scene);
+    return 'refused' in meant ? meant : skipOfPods({ ...given, ...meant }, pods);
   }
 
   #hold(uid: string, command: OrderCommand): void {
@@ -302,11 +314,6 @@ const reapplied = {
   refused: 'a reset of the workflow has given it again, and the run before has received it',
 } as const;
 const takenBack = { note: 'taken back before it was written' } as const;
-
-function told(orders: RollOutOrders | undefined): { readonly orders?: RollOutOrders } {
-  const known = toldOrders(orders);
-  return known ? { orders: known } : {};
-}
 
 function gone({ kind }: Resource, name: string): KubeError {
   return new KubeError({ status: 404, reason: 'NotFound', message: `another ${kind} is called "${name}" now` });

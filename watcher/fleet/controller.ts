@@ -12,7 +12,6 @@ import { qualifiedName } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { rollOutId, rollOutType } from '../../api/fleet/operation.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
-import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { type Cache, compareVersions } from '../../kube/cache.ts';
 import type { Term } from '../../kube/leader.ts';
@@ -224,8 +223,8 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     this.#rollOuts.planned(world.owner.metadata.uid, plan, nowMs);
   }
 
-  async wake(uid: string): Promise<boolean> {
-    return await this.#rollOuts.wake(uid);
+  wake(uid: string): void {
+    this.#rollOuts.wake(uid);
   }
 
   podOf(step: FleetStep<Owner['status'] & object>): StepPod | undefined {
@@ -255,10 +254,6 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       if (isCreation) this.#growing.delete(uid);
       throw error;
     }
-  }
-
-  ordersOf(uid: string): RollOutOrders | undefined {
-    return this.#rollOuts.ordersOf(uid);
   }
 
   isForbidden(uid: string, pod: StepPod): boolean {

@@ -1,17 +1,16 @@
 /** A batch that a roll-out has handed in, and what has become of each of its pods by now. */
-import { type BatchVerdict, type ChosenPod, type PodBatch, type PodOutcome, podsOf } from '../../plan/fleet/batch.ts';
+import { type BatchOutcome, type ChosenPod, type PodBatch, type PodOutcome, podsOf } from '../../plan/fleet/batch.ts';
+import { podDoing } from '../../plan/fleet/permit.ts';
 import type { Held } from './held.ts';
 
 /** A permit to update the pods of one batch. */
 export interface BatchRequest {
   /** From 1, in the order in which they were chosen. */
   readonly number: number;
-  /** The revision of the leave under which it was chosen. */
-  readonly revision: string;
   readonly batch: PodBatch;
 }
 
-export interface HeldBatch extends Held<BatchVerdict> {
+export interface HeldBatch extends Held<BatchOutcome> {
   readonly request: BatchRequest;
   readonly pods: ReadonlyMap<string, ChosenPod>;
   /** When the update of a pod began, by both clocks; by UID. */
@@ -21,12 +20,14 @@ export interface HeldBatch extends Held<BatchVerdict> {
   /** What happens to the pods whose update has begun, by UID; as of the last look. */
   readonly underWay: Map<string, string>;
   readonly outcomes: Map<string, PodOutcome>;
+  /** When it ends, as all of its pods are through. */
+  endsAtMs?: number;
   /** Where its pods stand, and since when all of them have stood there. */
   rests: { readonly at: string; readonly sinceMs: number };
 }
 
 /** The batch as it is handed in: nothing is known of its pods yet. */
-export function heldBatch(held: Held<BatchVerdict>, request: BatchRequest): HeldBatch {
+export function heldBatch(held: Held<BatchOutcome>, request: BatchRequest): HeldBatch {
   return {
     ...held,
     request,
@@ -53,9 +54,15 @@ export function settle(held: HeldBatch, uid: string, { why = '' }: { readonly wh
 
 /** For how many milliseconds none of its pods has got any further. `isBusy`: something is tried for it right now. */
 export function restsForMs(held: HeldBatch, isBusy: boolean): number {
-  const at = JSON.stringify([held.outcomes.size, [...held.begun.keys()], [...held.underWay]]);
+  const stages = [...held.underWay].map(([uid, doing]) => [uid, isStarting(doing) ? 'starting' : doing]);
+  const at = JSON.stringify([held.outcomes.size, [...held.begun.keys()], stages]);
   if (isBusy || at !== held.rests.at) held.rests = { at, sinceMs: performance.now() };
   return performance.now() - held.rests.sinceMs;
+}
+
+/** A pod that gets ready and fails again and again makes no progress (P-7). */
+function isStarting(doing: string): boolean {
+  return doing === podDoing.notReady || doing === podDoing.readyForShort;
 }
 
 /** Settles all that is left of a batch of which nothing has changed for so long. What has begun is finished without it. */

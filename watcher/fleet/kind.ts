@@ -1,4 +1,3 @@
-import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { FleetPlan, Permit } from '../../plan/fleet/permit.ts';
 import type { AsSeen } from '../../plan/fleet/pods.ts';
 
@@ -20,13 +19,8 @@ export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan
   readonly plan: (world: World, permit: Permit | undefined, nowMs: number) => Plan;
   /** Told of each plan before it is carried out. */
   readonly planned?: (world: World, plan: Plan, nowMs: number) => void;
-  /**
-   * Tells the roll-out of an object, which is parked, to ask again which pods go next. Answers false when Temporal has not
-   * answered, so that it has to be told once more. Absent: its roll-outs cannot be told.
-   */
-  readonly wake?: (uid: string) => Promise<boolean>;
-  /** The orders of operators for an object, as its roll-out is told of them. Absent, and undefined: there are none. */
-  readonly ordersOf?: (uid: string) => RollOutOrders | undefined;
+  /** Tells the roll-out of an object to ask which pods go next, and starts it if there is something to do. Absent: nobody does. */
+  readonly wake?: (uid: string) => void;
   /**
    * How neighbouring steps go: `freely` side by side; `growing` one, then two, then four at once as long as none fails,
    * from pass to pass, because what is refused once will be refused again; `alone` in their order, until one fails.

@@ -9,24 +9,37 @@
  *
  * Upkeep needs nothing more. Disruption needs a permit, which its workflow hands in and waits on; the permit is an input
  * of the planner, is asked for again before each disruptive step, and dies with the activity that handed it in, with the
- * lease, and with its verdict.
+ * lease, and with its result. Which pods may go next is answered at once, from the caches; later the roll-out is told to ask
+ * again.
  */
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isFailureType } from '../../api/core/failure.ts';
+import { qualifiedName } from '../../api/core/refs.ts';
+import type { EngineReason } from '../../api/engine/engine-trouble.ts';
 import { withGrant } from '../../api/engine/missing-right.ts';
 import { inTerm } from '../../kube/fence.ts';
 import { KeyedQueue, type PassResult } from '../../kube/keyed-queue.ts';
 import type { Term } from '../../kube/leader.ts';
 import { mayBeMade } from '../../kube/moved-on.ts';
 import type { Wait } from '../../plan/decision.ts';
-import type { BatchVerdict, ChosenPod } from '../../plan/fleet/batch.ts';
-import type { FleetPlan, Permit, ToldVerdict } from '../../plan/fleet/permit.ts';
+import { batchesOf, type ChosenPod, mostInAnswer, mostInBatch } from '../../plan/fleet/batch.ts';
+import type {
+  Answer,
+  AnswerKind,
+  BatchResult,
+  FleetPlan,
+  JustPermitted,
+  Permit,
+  Standing,
+} from '../../plan/fleet/permit.ts';
 import { shortened, waitWithin } from '../../plan/text-size.ts';
 import type { Logger } from '../../process/log.ts';
 import { type FailedStep, FailedSteps, type StepResults } from './failed-steps.ts';
 import type { BatchRequest } from './held-batch.ts';
 import type { FleetKind, PermitLife, Seen, StepPod, Together } from './kind.ts';
-import { type ChoiceRequest, type PermitProgress, RollOutPermits } from './permits.ts';
+import { type PermitProgress, RollOutPermits } from './permits.ts';
+import { type Found, WakeUps } from './wake-ups.ts';
 
 /** Why a pass is made. `edited`: something has changed that may let go through what has failed, so it is tried at once. */
 export type PassReason = 'changed' | 'due' | 'edited' | 'fullPass' | 'ownWrites' | 'permit';
@@ -38,12 +51,7 @@ export interface FleetQueueOptions<World, Step, Plan extends FleetPlan<Step> = F
   readonly log: Logger;
   /** Told of each pass that has ended. */
   readonly onPass?: (outcome: 'done' | 'failed') => void;
-  /** A question that has waited for one thing so long is answered with `blocked`. */
-  readonly blockedAfterMs: number;
-  /**
-   * After how long a wait that was reported is parked, and a batch of which nothing changes is given back. Absent: ten
-   * minutes.
-   */
+  /** After how long a batch of which nothing changes is given back. Absent: ten minutes. */
   readonly longWaitMs?: number;
   /** How many objects are worked on at once. */
   readonly concurrency: number;
@@ -61,25 +69,36 @@ export interface FleetQueueOptions<World, Step, Plan extends FleetPlan<Step> = F
   readonly nowMs: () => number;
 }
 
-/** How long a roll-out waits for the same thing, and a batch for its pods, in a pending activity, which costs heartbeats. */
+/** How long a batch waits for its pods in a pending activity, which costs heartbeats. */
 const longWaitMs = 600_000;
-
-/** When a roll-out could not be woken, it is tried again after so long. */
-const wakeAgainMs = 10_000;
 
 /** While events come, planning for one object takes a quarter of the time at most: it rests three times as long. */
 const planningShare = 3;
 /** The same of all objects of the kind together, a third of the time; so much goes through first. */
 const sharedPlanning = { rest: 2, burstMs: 250 } as const;
 
-/** A verdict travels through a history: the most that a wait takes in it, and the text of a failure. */
-const verdictBytes = 3_600;
+/** An answer travels through a history: the most that a wait takes in it, and the text of a failure. */
+const waitBytes = 3_600;
 const longestWhyBytes = 900;
 
 /** Steps that go together. */
 interface Run<Step> {
   readonly steps: readonly Step[];
   readonly together: Together;
+}
+
+export interface Question {
+  /** So many pods are named at most. Absent: as many as an answer can hold. */
+  readonly most?: number;
+  readonly justPermitted?: readonly JustPermitted[];
+}
+
+/** What is known of the roll-out of one object in this term. */
+interface RollOutOfObject {
+  readonly permits: RollOutPermits;
+  readonly wakeUps: WakeUps;
+  /** What has failed in the last pass and is tried again, as something to wait for. */
+  failure?: Wait;
 }
 
 interface Outcome<Step> extends StepResults<Step> {
@@ -93,7 +112,7 @@ interface Outcome<Step> extends StepResults<Step> {
 export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<Step>> {
   readonly #options: FleetQueueOptions<World, Step, Plan>;
   readonly #keys: KeyedQueue;
-  readonly #rollOuts = new Map<string, RollOutPermits>();
+  readonly #rollOuts = new Map<string, RollOutOfObject>();
   readonly #reasons = new Map<string, Set<PassReason>>();
   /** Disruptions that are being written, by object. */
   readonly #onTheWay = new Map<string, Map<StepPod, Promise<unknown>>>();
@@ -104,6 +123,11 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   /** How many steps of an object went at once at the end of its last pass, where their number grows and none failed. */
   readonly #grown = new Map<string, number>();
   readonly #failed: FailedSteps<Step>;
+  /** Names this queue in the order of its answers. */
+  readonly #term = randomUUID().slice(0, 8);
+  #answers = 1;
+  /** Answers to batches that have ended in this turn of the event loop, by object. */
+  readonly #shared = new Map<string, Answer>();
   readonly #stop = new AbortController();
 
   constructor(options: FleetQueueOptions<World, Step, Plan>) {
@@ -169,29 +193,107 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   }
 
   /**
-   * Answers which pods of an object go next; waits while none may go. Rejects when its life or the term ends. `told`: the
-   * reason of a wait that has been reported.
+   * Answers at once which pods of an object may go next, `most` at most, or why none may; those that were permitted a moment
+   * ago are left out. Throws when the term has ended.
    */
-  async choose(uid: string, request: ChoiceRequest, life: PermitLife): Promise<ToldVerdict> {
-    const isNews = request.told === undefined;
-    const verdict = await this.#take(uid, life, (rollOut) => rollOut.choose(request, life), isNews);
-    const orders = this.#options.fleet.ordersOf?.(uid);
-    return { ...verdict, ...(orders && { orders }) };
+  next(uid: string, { most = mostInAnswer, justPermitted = [] }: Question = {}): Answer {
+    this.#stop.signal.throwIfAborted();
+    if (!this.#mayWrite()) throw new Error('this watcher is not the leader');
+    const { fleet, nowMs } = this.#options;
+    const order = { term: this.#term, nth: this.#answers++ };
+    const world = fleet.look(uid);
+    if (world === undefined) return { kind: 'withdrawn', order };
+    const rollOut = this.#rollOutOf(uid);
+    const { permits, wakeUps } = rollOut;
+    // what needs a roll-out that has asked, as surge does, begins
+    if (!wakeUps.isHeard) this.add(uid, 'permit');
+    wakeUps.followed();
+    const plan = fleet.plan(world, { ...permits.permit(justPermitted), isAsked: true }, nowMs());
+    const found = foundIn(plan, rollOut);
+    const answer = this.#answerTo(plan, rollOut, most);
+    wakeUps.answer(found);
+    const { facts } = plan.rollOut ?? {};
+    return { ...answer, ...(facts && { facts }), order };
   }
 
-  /** Lets the pods of a batch be disrupted, and waits until each is through. Rejects when its life or the term ends. */
-  carryOut(uid: string, request: BatchRequest, life: PermitLife): Promise<BatchVerdict> {
-    return this.#take(uid, life, (rollOut) => rollOut.carryOut(request, life), false);
+  #answerTo(
+    { standing, named }: FleetPlan<Step>,
+    { permits, wakeUps, failure }: RollOutOfObject,
+    most: number,
+  ): AnswerKind {
+    switch (standing.kind) {
+      case 'pods': {
+        const { revision, pods, more } = standing;
+        const batches = batchesOf(revision, pods.slice(0, most));
+        const answers = batches.reduce((sum, batch) => sum + batch.pods.length, 0);
+        const { of = 0, updated = 0 } = named?.progress ?? {};
+        return { kind: 'pods', batches, more: more || answers < pods.length, of, updated };
+      }
+      case 'allDone':
+        return { kind: 'done', summary: standing.summary };
+      case 'withdrawn':
+        return { kind: 'withdrawn' };
+      default: {
+        const wait = waitIn(standing, failure);
+        if (wait === undefined || isOwn(wait, permits, failure)) return { kind: 'nothing' };
+        const since = new Date(this.#options.nowMs() - wakeUps.waitsForMs(wait.reason, false)).toISOString();
+        return { kind: 'wait', waitingFor: waitWithin({ ...wait, since }, waitBytes) };
+      }
+    }
   }
 
-  /** What people are told of a batch of this object, or of the question which pods go next. */
-  progressOf(uid: string, batch?: number): PermitProgress {
-    return this.#rollOuts.get(uid)?.progressOf(batch) ?? {};
+  /**
+   * Lets the pods of a batch be disrupted, and waits until each is through; answers also which pods may go next. Rejects when
+   * its life or the term ends.
+   */
+  async carryOut(uid: string, request: BatchRequest, life: PermitLife): Promise<BatchResult> {
+    this.#stop.signal.throwIfAborted();
+    if (!life.isAlive()) throw life.ended.reason;
+    const { permits, wakeUps } = this.#rollOutOf(uid);
+    wakeUps.handedIn(request.batch.pods.map((pod) => pod.uid));
+    const outcome = permits.carryOut(request, life);
+    this.add(uid, 'permit');
+    try {
+      return { ...(await outcome), next: this.#nextOf(uid) };
+    } catch (error) {
+      // its pods may go in another batch
+      this.add(uid, 'permit');
+      throw error;
+    }
+  }
+
+  /** Batches that end together share one answer: it takes a plan of the whole object. */
+  #nextOf(uid: string): Answer {
+    const known = this.#shared.get(uid);
+    if (known) return known;
+    const answer = this.next(uid, { most: mostInBatch });
+    this.#shared.set(uid, answer);
+    setImmediate(() => this.#shared.delete(uid));
+    return answer;
+  }
+
+  #rollOutOf(uid: string): RollOutOfObject {
+    const { fleet, log } = this.#options;
+    const wake = () => {
+      log.debug({ kind: fleet.kind, uid }, 'Wake the roll-out');
+      fleet.wake?.(uid);
+    };
+    const rollOut = this.#rollOuts.get(uid) ?? {
+      permits: new RollOutPermits({ longWaitMs: this.#options.longWaitMs ?? longWaitMs }),
+      wakeUps: new WakeUps(wake),
+    };
+    this.#rollOuts.set(uid, rollOut);
+    return rollOut;
+  }
+
+  /** What people are told of a batch of this object. */
+  progressOf(uid: string, batch: number): PermitProgress {
+    return this.#rollOuts.get(uid)?.permits.progressOf(batch) ?? {};
   }
 
   /** The names of the pods of each batch of this object that is carried out, by number. */
   batchesOf(uid: string): ReadonlyMap<number, readonly ChosenPod[]> {
-    return this.#rollOuts.get(uid)?.pods() ?? new Map();
+    return this.#rollOuts.get(uid)?.permits.pods() ?? new Map();
   }
 
   /** Resolves when no write of a disruption is on its way for this object; after so long with the names of those pods. */
@@ -203,47 +305,10 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     return [...onTheWay.keys()].filter((pod) => this.#onTheWay.get(uid)?.has(pod)).map(({ name }) => name);
   }
 
-  /** Whether the roll-out of this object has handed in anything. */
+  /** Whether a roll-out of this object is open, as far as known. */
   hasRollOut(uid: string): boolean {
-    return this.#rollOuts.get(uid)?.isIdle === false;
-  }
-
-  async #take<Answer>(
-    uid: string,
-    life: PermitLife,
-    take: (rollOut: RollOutPermits) => Promise<Answer>,
-    isNews: boolean,
-  ): Promise<Answer> {
-    this.#stop.signal.throwIfAborted();
-    if (!life.isAlive()) throw life.ended.reason;
-    const rollOut =
-      this.#rollOuts.get(uid) ??
-      new RollOutPermits({ longWaitMs: this.#longWaitMs, wake: async () => await this.#wake(uid) });
-    this.#rollOuts.set(uid, rollOut);
-    const answer = take(rollOut);
-    // an operator or a change of the object has caused it: what has failed is tried again at once
-    if (isNews && this.#options.fleet.asideForMs === undefined) this.#failed.forgive(uid);
-    this.add(uid, 'permit');
-    try {
-      return await answer;
-    } catch (error) {
-      // What ends without an answer may be what the question waits for.
-      this.add(uid, 'permit');
-      throw error;
-    }
-  }
-
-  get #longWaitMs(): number {
-    return this.#options.longWaitMs ?? longWaitMs;
-  }
-
-  /** Has the parked roll-out of an object ask again. Answers false when nobody has received that; then it is tried again. */
-  async #wake(uid: string): Promise<boolean> {
-    const { fleet, log } = this.#options;
-    log.debug({ kind: fleet.kind, uid }, 'Wake the roll-out');
-    const isTold = (await fleet.wake?.(uid)) ?? true;
-    if (!isTold) setTimeout(() => this.add(uid, 'permit'), wakeAgainMs).unref();
-    return isTold;
+    const { permits, wakeUps } = this.#rollOuts.get(uid) ?? {};
+    return permits?.isIdle === false || wakeUps?.isRunning === true;
   }
 
   /** Ends all permits and takes nothing new; resolves when no pass runs. */
@@ -257,7 +322,10 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     this.#stop.abort(reason);
     for (const { wake } of this.#rests.values()) clearTimeout(wake);
     this.#rests.clear();
-    for (const rollOut of this.#rollOuts.values()) rollOut.fail(reason);
+    for (const { permits, wakeUps } of this.#rollOuts.values()) {
+      wakeUps.stop();
+      permits.fail(reason);
+    }
     this.#rollOuts.clear();
     void this.#keys.stop();
   }
@@ -275,14 +343,12 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     if (world === undefined) {
       this.#grown.delete(uid);
       this.#failed.forget(uid);
-      this.#rollOuts.get(uid)?.superseded();
-      this.#rollOuts.delete(uid);
+      this.#forgetRollOut(uid);
       return undefined;
     }
     const plannedAtMs = performance.now();
     const wallMs = nowMs();
-    const rollOut = this.#rollOuts.get(uid);
-    const permit = rollOut?.permit();
+    const permit = this.#permitOf(uid);
     const plan = fleet.plan(world, permit, wallMs);
     fleet.planned?.(world, plan, wallMs);
     this.#rest(uid, begunAtMs, [...reasons].every(mayRest));
@@ -301,7 +367,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const upkeep = await this.#act(world, runsOf(plan.upkeep.filter(isDue), together), mayWrite, {
       grownBefore: grown,
     });
-    const disruption = await this.#disrupt(uid, world, plan.disruption.filter(isDue));
+    const disruption = await this.#disrupt(uid, world, plan.disruption.filter(isDue), permit);
     if (upkeep.grown > 1) this.#grown.set(uid, upkeep.grown);
     const failures = [...upkeep.failures, ...disruption.failures];
     const hadFailed = this.#failed.has(uid);
@@ -330,29 +396,48 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const retryInMs = first && Math.min(...failed.map(inMs));
     // Report persistent failures to the roll-out.
     const wait = first && waitAfter((failures.find((one) => !isAside(one)) ?? first).error);
-    const choiceInMs = rollOut && this.#judgeRollOut(uid, rollOut, permit, plan, wait);
-    return soonest([dueInMs, retryInMs, choiceInMs]);
+    return soonest([dueInMs, retryInMs, this.#judgeRollOut(uid, permit, plan, wait)]);
+  }
+
+  /** Nothing is permitted before a roll-out has asked, or after it has ended. */
+  #permitOf(uid: string): Permit | undefined {
+    const { permits, wakeUps } = this.#rollOuts.get(uid) ?? {};
+    const permit = permits?.permit();
+    return wakeUps?.isHeard || permits?.isIdle === false ? permit : undefined;
+  }
+
+  #forgetRollOut(uid: string): void {
+    const { permits, wakeUps } = this.#rollOuts.get(uid) ?? {};
+    this.#rollOuts.delete(uid);
+    wakeUps?.stop();
+    permits?.withdrawn();
   }
 
   /** Does what the permits of the roll-out are for, as long as they live. */
-  async #disrupt(uid: string, world: World, steps: readonly Step[]): Promise<Outcome<Step>> {
+  async #disrupt(
+    uid: string,
+    world: World,
+    steps: readonly Step[],
+    granted: Permit | undefined,
+  ): Promise<Outcome<Step>> {
     const { fleet, nowMs } = this.#options;
     const runs = runsOf(steps, fleet.together ?? (() => 'freely' as const));
-    const rollOut = this.#rollOuts.get(uid);
+    const { permits, wakeUps } = this.#rollOuts.get(uid) ?? {};
     const outcome = await this.#act(
       world,
       runs,
       (step) => {
         const pod = fleet.podOf(step);
-        if (pod === undefined || rollOut === undefined || !this.#mayWrite() || !rollOut.mayDisrupt(pod.uid))
-          return false;
+        if (pod === undefined || permits === undefined || !this.#mayWrite()) return false;
+        if (!permits.mayDisrupt(pod.uid, granted?.pods.get(pod.uid))) return false;
         if (fleet.isForbidden?.(uid, pod)) return false;
-        rollOut.begin(pod.uid, nowMs());
+        permits.begin(pod.uid, nowMs());
         return true;
       },
       { onTheWay: (step, written) => this.#writing(uid, fleet.podOf(step), written) },
     );
-    for (const { step, error } of outcome.failures) if (!mayBeMade(error)) rollOut?.notBegun(fleet.podOf(step)?.uid);
+    for (const { step, error } of outcome.failures) if (!mayBeMade(error)) permits?.notBegun(fleet.podOf(step)?.uid);
+    if (outcome.changes > 0) wakeUps?.went();
     return outcome;
   }
 
@@ -370,28 +455,26 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     all.set(pod, ended);
   }
 
-  /** Answers what the roll-out has handed in, as far as there is an answer; says when to judge again otherwise. */
+  /** Ends the batches that are through, and has the roll-out told to ask when it is owed that; says when to look again. */
   #judgeRollOut(
     uid: string,
-    rollOut: RollOutPermits,
     granted: Permit | undefined,
     plan: FleetPlan<Step>,
     failure: Wait | undefined,
   ): number | undefined {
+    if (!this.#mayWrite() || (!this.#rollOuts.has(uid) && !plan.rollOut?.isWanted)) return undefined;
+    const rollOut = this.#rollOutOf(uid);
+    const { permits, wakeUps } = rollOut;
+    if (failure === undefined) delete rollOut.failure;
+    else rollOut.failure = failure;
     const failing = plan.disruption.filter((step) => this.#failed.hasFailed(uid, step));
     const pods = new Set(failing.flatMap((step) => this.#options.fleet.podOf(step)?.uid ?? []));
-    const batchInMs = rollOut.judgeBatches(granted, plan, pods);
-    const choiceInMs = this.#judgeChoice(rollOut, plan, failure);
-    const dues = [batchInMs, choiceInMs].filter((ms) => ms !== undefined);
-    return dues.length === 0 ? undefined : Math.min(...dues);
-  }
-
-  #judgeChoice(rollOut: RollOutPermits, plan: FleetPlan<Step>, failure: Wait | undefined): number | undefined {
-    const judged = rollOut.judgeChoice(plan.standing, failure !== undefined);
-    if (typeof judged === 'number') return judged;
-    const standing = judged === 'waits' && plan.standing.kind === 'waiting' ? plan.standing.wait : undefined;
-    const wait = failure ?? rollOut.ownWait() ?? standing;
-    return wait && this.#judgeWait(rollOut, wait);
+    const inFlight = permits.pods().size;
+    const inMs = permits.judgeBatches(granted, plan, pods);
+    const endsBatch = permits.isEnding || permits.pods().size < inFlight;
+    wakeUps.look({ ...foundIn(plan, rollOut), endsBatch });
+    if (permits.isIdle && wakeUps.isOver && !plan.rollOut?.isWanted) this.#forgetRollOut(uid);
+    return inMs;
   }
 
   /** What goes wrong here must not stand in for what has failed. */
@@ -475,36 +558,14 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     return { changes, done, failures, grown };
   }
 
-  /** Answers the question with this wait if that has lasted; else says when to judge again, if that is not by an event. */
-  #judgeWait({ choice, whenTold }: RollOutPermits, wait: Wait): number | undefined {
-    if (choice === undefined) return undefined;
-    const { request: asked, waiting } = choice;
-    const goesOn = waiting?.wait.reason === wait.reason ? waiting : undefined;
-    const { sinceMs, startedAtMs } = goesOn ?? { sinceMs: this.#options.nowMs(), startedAtMs: performance.now() };
-    choice.waiting = { wait, sinceMs, startedAtMs };
-    const isKnown = wait.reason === asked.told;
-    if (isKnown && whenTold === 'waits') return undefined;
-    const leftMs = startedAtMs + this.#patienceMs(asked, isKnown) - performance.now();
-    if (leftMs > 0) return leftMs;
-    const waitingFor = waitWithin({ ...wait, since: new Date(sinceMs).toISOString() }, verdictBytes);
-    const parks = whenTold === 'parks' && (isKnown || asked.parked === true);
-    choice.end({ kind: 'blocked', waitingFor, ...(parks && { parked: true }) });
-    return undefined;
-  }
-
-  /** A pause is reported at once; a wait that has been reported does not change by waiting. */
-  #patienceMs({ paused, parked }: ChoiceRequest, isKnown: boolean): number {
-    if (isKnown && !parked) return this.#longWaitMs;
-    return paused && !isKnown ? 0 : this.#options.blockedAfterMs;
-  }
-
   /** Of a pass that could not be made at all. */
   #passFailed(uid: string, error: unknown, retryInMs: number): void {
     if (this.#stop.signal.aborted) return;
     this.#tellFailure(uid, error, retryInMs);
     const rollOut = this.#rollOuts.get(uid);
-    rollOut?.giveBack();
-    if (rollOut) this.#judgeWait(rollOut, waitAfter(error));
+    if (rollOut === undefined) return;
+    rollOut.failure = waitAfter(error);
+    rollOut.permits.giveBack();
   }
 
   #tellFailure(uid: string, error: unknown, retryInMs: number): void {
@@ -534,6 +595,49 @@ function runsOf<Step>(steps: readonly Step[], together: (step: Step) => Together
   }
   return runs;
 }
+
+/** What a plan means for a roll-out that is not told of it. */
+function foundIn<Step>({ standing, rollOut }: FleetPlan<Step>, { permits, failure }: RollOutOfObject): Found {
+  const wait = standing.kind === 'pods' ? undefined : waitIn(standing, failure);
+  const isNothingLeft = standing.kind === 'allDone' || standing.kind === 'withdrawn';
+  return {
+    isWanted: rollOut?.isWanted ?? false,
+    isNothingLeft,
+    mayGo: standing.kind === 'pods' ? standing.pods.map(({ uid }) => uid).filter((uid) => !permits.names(uid)) : [],
+    ...(standing.kind === 'pods' && standing.more && { hasMore: true }),
+    // how many pods there are is for texts only, and changes all the time
+    ...(rollOut && { facts: JSON.stringify({ ...rollOut.facts, replicas: 0 }) }),
+    hasRoomForBatch: permits.hasRoom,
+    endsBatch: false,
+    collectMs: permits.collectMs(standing),
+    ...(wait && !isNothingLeft && { wait: { reason: wait.reason, isOwn: isOwn(wait, permits, failure) } }),
+  };
+}
+
+/**
+ * Whether batches in flight explain that no further pod may go: all that is in the way are pods of theirs, or new pods in the
+ * place of those that they recreate. They do not explain what fails, or what a person has decided.
+ */
+function isOwn({ blockedBy, blockedCount }: Wait, permits: RollOutPermits, failure: Wait | undefined): boolean {
+  if (failure !== undefined || permits.isIdle || blockedCount === 0) return false;
+  const inFlight = [...permits.pods().values()].flat();
+  const names = new Set(inFlight.flatMap((pod) => [pod.name, qualifiedName(pod)]));
+  const strangers = blockedBy.filter((name) => !names.has(name.slice(name.indexOf('/') + 1)));
+  return blockedCount <= inFlight.length && strangers.length <= inFlight.filter(({ how }) => how === 'recreate').length;
+}
+
+/** A roll-out that asks, or can be told anything, does not wait for Temporal or its workers. */
+function waitIn(standing: Standing, failure: Wait | undefined): Wait | undefined {
+  const wait = failure ?? (standing.kind === 'waiting' ? standing.wait : undefined);
+  return wait && ofEngine.includes(wait.reason) ? undefined : wait;
+}
+
+const ofEngine: readonly string[] = [
+  'EngineSilent',
+  'EngineNoWorkers',
+  'EngineNoFleetWorker',
+  'EngineStuck',
+] satisfies readonly EngineReason[];
 
 function soonest(dues: readonly (number | undefined)[]): PassResult | undefined {
   const known = dues.filter((ms) => ms !== undefined);

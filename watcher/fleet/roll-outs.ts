@@ -8,20 +8,15 @@ import { qualifiedName } from '../../api/core/refs.ts';
 import { eventComponent } from '../../api/core/well-known.ts';
 import { type CommandAnswer, commandEvent, queues, rollOutCommandNames } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
-import {
-  type RollOutChanged,
-  type RollOutFacts,
-  type RollOutOperation,
-  rollOutId,
-  rollOutType,
-} from '../../api/fleet/operation.ts';
+import { type RollOutFacts, type RollOutOperation, rollOutId, rollOutType } from '../../api/fleet/operation.ts';
 import { ordersLimit, ordersOf, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { Cache } from '../../kube/cache.ts';
 import { tellEvent } from '../../kube/events.ts';
 import { noAnswer } from '../../kube/failures.ts';
 import type { PassResult } from '../../kube/keyed-queue.ts';
 import type { ChosenPod } from '../../plan/fleet/batch.ts';
-import type { HeldOrders, RollOutWanted, WorkloadPlan } from '../../plan/fleet/input.ts';
+import type { HeldOrders, WorkloadPlan } from '../../plan/fleet/input.ts';
+import type { RollOutWanted } from '../../plan/fleet/permit.ts';
 import {
   isHeld,
   nameInOrders,
@@ -39,11 +34,8 @@ import { RollOutCommands } from './commands.ts';
 import type { StepPod } from './kind.ts';
 import type { FleetQueue } from './queue.ts';
 
-/** A roll-out that has not asked for so long is told to: it may have lost what it was told last, as after a restore. */
-const unheardMs = 600_000;
-
 /** What a plan says of the roll-out. */
-export type ForRollOut = Pick<WorkloadPlan<unknown>, 'rollOut' | 'lacksPermit'>;
+export type ForRollOut = Pick<WorkloadPlan<unknown>, 'rollOut' | 'lacksPermit' | 'standing'>;
 
 /** How long a command waits until its object has been looked at. */
 const plannedWithinMs = 5_000;
@@ -61,15 +53,18 @@ export interface RollOutsOptions<Owner extends KubeObject> {
   /** The pods of an object, as the caches show them. */
   readonly podsOf: (uid: string) => readonly PodOfFleet[];
   /** What carries out the roll-outs of these objects in the present term. */
-  readonly fleet: () => Pick<FleetQueue<unknown, unknown>, 'add' | 'quiet' | 'batchesOf'> | undefined;
+  readonly fleet: () => Pick<FleetQueue<unknown, unknown>, 'add' | 'quiet' | 'batchesOf' | 'hasRollOut'> | undefined;
 }
 
 export class RollOuts<Owner extends RolledOutObject> {
   readonly #context: ControllerContext;
   readonly #options: RollOutsOptions<Owner>;
   readonly #operations: ReturnType<ControllerContext['queue']>;
-  /** Since when objects have waited for the permit of their roll-out, and when it was last told to ask. */
-  readonly #withoutPermit = new Map<string, { readonly sinceMs: number; readonly toldAtMs: number }>();
+  /** Since when pods have waited for a permit, of which at least one still does. */
+  readonly #withoutPermit = new Map<string, { readonly sinceMs: number; readonly pods: ReadonlySet<string> }>();
+  /** How often the roll-out of an object has been told to ask; those that are to be told now. */
+  readonly #woken = new Map<string, number>();
+  readonly #due = new Set<string>();
   /** Of each object that has been looked at. */
   readonly #wanted = new Map<string, RollOutWanted>();
   /** What waits for a look at an object. */
@@ -86,6 +81,7 @@ export class RollOuts<Owner extends RolledOutObject> {
     this.commands = new RollOutCommands(context, {
       ...{ resource, owners, podsOf },
       revisionOf: (uid) => this.wanted(uid)?.facts.revision,
+      blockedBy: ({ status }) => status?.waitingFor?.blockedBy ?? [],
       planned: async (uid, generation) => await this.#planned(uid, generation),
       look: (uid) => fleet()?.add(uid, 'edited'),
       quiet: async (uid, withinMs) => (await fleet()?.quiet(uid, withinMs)) ?? [],
@@ -96,6 +92,8 @@ export class RollOuts<Owner extends RolledOutObject> {
   /** A term has begun. */
   begin(): void {
     this.#withoutPermit.clear();
+    this.#woken.clear();
+    this.#due.clear();
     this.#wanted.clear();
     this.#annotations.clear();
     this.commands.begin();
@@ -110,11 +108,6 @@ export class RollOuts<Owner extends RolledOutObject> {
 
   #ordersNow(owner: Owner): RollOutOrders | undefined {
     return this.commands.held(owner)?.orders ?? ordersOf(owner);
-  }
-
-  /** The orders as the roll-out is told of them. */
-  ordersOf(uid: string): RollOutOrders | undefined {
-    return this.wanted(uid)?.facts.orders;
   }
 
   /** Whether an operator holds the object or leaves the pod out, as is known at this moment (P-9). */
@@ -151,8 +144,8 @@ export class RollOuts<Owner extends RolledOutObject> {
   }
 
   /** Keeps what follows from a plan for the roll-out. */
-  planned(uid: string, { rollOut, lacksPermit }: ForRollOut, nowMs: number): void {
-    if (lacksPermit) this.#missPermit(uid, rollOut, nowMs);
+  planned(uid: string, { rollOut, lacksPermit, standing }: ForRollOut, nowMs: number): void {
+    if (lacksPermit) this.#missPermit(uid, standing.kind === 'pods' ? standing.pods.map((pod) => pod.uid) : [], nowMs);
     else this.#withoutPermit.delete(uid);
     if (rollOut === undefined || JSON.stringify(rollOut) === JSON.stringify(this.#wanted.get(uid))) return;
     this.#wanted.set(uid, rollOut);
@@ -170,31 +163,50 @@ export class RollOuts<Owner extends RolledOutObject> {
     this.#withoutPermit.delete(uid);
   }
 
-  /** Tells a parked roll-out to ask again. Answers false when Temporal has not answered. */
-  async wake(uid: string): Promise<boolean> {
-    return await this.#context.starter.tell(rollOutId(uid), null);
+  /** Has the roll-out told to ask, and started if there is something to do. */
+  wake(uid: string): void {
+    this.#due.add(uid);
+    this.add(uid);
   }
 
   /** The object is gone. */
   async forget(uid: string): Promise<void> {
-    const wasWanted = this.wanted(uid)?.isWanted;
+    const isOpen = this.wanted(uid)?.isWanted || this.#options.fleet()?.hasRollOut(uid);
     this.#wanted.delete(uid);
     this.commands.forget(uid);
     this.#annotations.delete(uid);
     if (!this.#context.isLeading()) return;
     this.#context.starter.forget(rollOutId(uid));
-    const change: RollOutChanged = { withdrawn: true };
-    if (wasWanted) await this.#context.starter.tell(rollOutId(uid), change);
+    this.#due.delete(uid);
+    this.#woken.delete(uid);
+    if (isOpen) await this.#context.starter.tell(rollOutId(uid), null);
   }
 
-  /** One that an operator holds has no reason to ask. */
-  #missPermit(uid: string, rollOut: RollOutWanted | undefined, nowMs: number): void {
-    const { sinceMs, toldAtMs } = this.#withoutPermit.get(uid) ?? { sinceMs: nowMs, toldAtMs: nowMs };
-    const isDue = nowMs - toldAtMs >= unheardMs;
-    this.#withoutPermit.set(uid, { sinceMs, toldAtMs: isDue ? nowMs : toldAtMs });
-    if (!isDue || !rollOut?.isWanted) return;
-    const { orders, revision } = rollOut.facts;
-    if (!isHeld(ordersFor(orders, revision))) void this.wake(uid);
+  /** Pods come free all the time: one that waits for long is a reason to worry. Unnamed: which ones is not known. */
+  #missPermit(uid: string, pods: readonly string[], nowMs: number): void {
+    const before = this.#withoutPermit.get(uid);
+    const still = pods.filter((pod) => before?.pods.has(pod));
+    const goesOn = before && (still.length > 0 || (pods.length === 0 && before.pods.size === 0));
+    this.#withoutPermit.set(
+      uid,
+      goesOn ? { ...before, pods: new Set(still) } : { sinceMs: nowMs, pods: new Set(pods) },
+    );
+  }
+
+  /** Starts and tells as often as that is due; Temporal may be away for a while. */
+  #wakeDue(operation: ReturnType<typeof operationOf>, uid: string, isWanted: boolean): void {
+    const { starter } = this.#context;
+    const isDue = this.#due.delete(uid);
+    if (!isWanted) {
+      starter.forget(operation.workflowId);
+      this.#woken.delete(uid);
+      if (isDue) void starter.tell(operation.workflowId, null);
+      return;
+    }
+    const times = (this.#woken.get(uid) ?? 0) + (isDue ? 1 : 0);
+    if (times === 0) return;
+    this.#woken.set(uid, times);
+    starter.want({ ...operation, inputs: String(times) });
   }
 
   async #pass(uid: string): Promise<PassResult | undefined> {
@@ -203,9 +215,7 @@ export class RollOuts<Owner extends RolledOutObject> {
     const owner = owners.byUid(uid);
     const rollOut = this.#wanted.get(uid);
     if (owner === undefined || rollOut === undefined) return undefined;
-    const operation = operationOf(resource.kind, owner, rollOut.facts);
-    if (rollOut.isWanted) starter.want(operation);
-    else starter.forget(rollOutId(uid));
+    this.#wakeDue(operationOf(resource.kind, owner, rollOut.facts), uid, rollOut.isWanted);
     const receiverOf = ({ name }: Pick<AnnotatedCommand, 'name'>): Commanded => {
       // an undo may come long after a roll-out has ended
       const isOver = name !== 'undo' && rollOut.isRolledOut && isUpToDate(rollOut, owner);
@@ -330,17 +340,15 @@ function nothingToRollOut({ facts }: RollOutWanted): string {
   return `nothing is rolled out, as all pods are of revision ${facts.revision}; change the spec to pause the next roll-out${undo}`;
 }
 
-function operationOf(kind: string, { metadata }: KubeObject, facts: RollOutFacts): WantedOperation {
+function operationOf(kind: string, { metadata }: KubeObject, facts: RollOutFacts): Omit<WantedOperation, 'inputs'> {
   const { namespace = '', name, uid } = metadata;
   const operation: RollOutOperation = { kind, target: { namespace, name, uid }, facts };
-  const change: RollOutChanged = facts;
   return {
     workflowId: rollOutId(uid),
     workflowType: rollOutType,
     taskQueue: queues.cluster,
     argument: operation,
-    change,
-    inputs: JSON.stringify(facts),
+    change: null,
     summary: `roll out ${kind} ${qualifiedName({ namespace, name })}`,
     about: { kind, namespace, name, node: '' },
   };

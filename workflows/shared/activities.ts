@@ -78,7 +78,6 @@ const byLeader = {
 /** The leading watcher. A cancelled activity is withdrawn there at once. */
 export const fleet = remote(
   { ...byLeader, cancellationType: ActivityCancellationType.TRY_CANCEL },
-  'fleet.v1.chooseBatch',
   'fleet.v1.carryOutBatch',
   'fleet.v1.tellNodes',
   'fleet.v1.awaitNodes',
@@ -98,7 +97,7 @@ export const fleetCommands = remote(
 );
 
 /** Looks into the caches of the leading watcher. */
-export const fleetLooks = remote({ ...shortWrite, taskQueue: queues.fleet }, 'fleet.v1.lookAtSwap');
+export const fleetLooks = remote({ ...shortWrite, taskQueue: queues.fleet }, 'fleet.v1.lookAtSwap', 'fleet.v1.next');
 
 /** Short writes about images. */
 export const images = remote(shortWrite, 'reportPulls', 'steerPullJob', 'announceSteering');

@@ -16,10 +16,12 @@ import type { ObjectEnd } from '../../api/core/conditions.ts';
 import type { NodeRef } from '../../api/core/refs.ts';
 import type { CommandAnswer } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
+import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import type { Order, RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
 import type { Wait } from '../../plan/decision.ts';
 import type { BatchPod, PodBatch, PodOutcome } from '../../plan/fleet/batch.ts';
+import type { Answer, AnswerOrder, BatchResult } from '../../plan/fleet/permit.ts';
 import type { OpenTag } from '../../plan/images/pull-images.ts';
 import type { NodeOutcome, PullEnd } from '../../plan/images/pull-waves.ts';
 import type { ContainerBefore, RecreateOrder } from '../../plan/recreate/model.ts';
@@ -119,8 +121,6 @@ const orders: Shape<RollOutOrders> = object<RollOutOrders>({
   applied: optional(listOf(text)),
 });
 
-const told = { orders: optional(orders) } as const;
-
 const staleInstance: Shape<StaleInstance> = object<StaleInstance>({ name: text, runtime: text, containerId: text });
 
 const step: Shape<SidecarStep> = object<SidecarStep>({
@@ -174,6 +174,29 @@ const podOutcome: Shape<PodOutcome> = object<PodOutcome>({
   at: optional(time),
   ms: optional(number),
   why: optional(text),
+});
+
+const told = {
+  facts: optional(
+    object<RollOutFacts>({
+      generation: number,
+      revision: text,
+      previous: optional(text),
+      previousDoubt: optional(text),
+      noUndo: optional(text),
+      replicas: number,
+      orders: optional(orders),
+    }),
+  ),
+  order: optional(object<AnswerOrder>({ term: text, nth: number })),
+} as const;
+
+const answer: Shape<Answer> = byKind<Answer>({
+  pods: { batches: listOf(podBatch), more: flag, of: number, updated: number, ...told },
+  nothing: told,
+  wait: { waitingFor, ...told },
+  done: { summary: text, ...told },
+  withdrawn: told,
 });
 
 const pullEnd: Shape<PullEnd> = object<PullEnd>({ failed: flag, reason: text, message: text });
@@ -252,13 +275,8 @@ export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<
   announceSteering: unread,
 
   announceRollOutCommand: unread,
-  'fleet.v1.chooseBatch': byKind<ResultOf<'fleet.v1.chooseBatch'>>({
-    batch: { batch: podBatch, of: number, updated: number, ...told },
-    allDone: { summary: text, arrived: number, ...told },
-    superseded: told,
-    blocked: { waitingFor, parked: optional(flag), ...told },
-  }),
-  'fleet.v1.carryOutBatch': object<ResultOf<'fleet.v1.carryOutBatch'>>({ summary: text, pods: listOf(podOutcome) }),
+  'fleet.v1.next': answer,
+  'fleet.v1.carryOutBatch': object<BatchResult>({ summary: text, pods: listOf(podOutcome), next: answer }),
   'fleet.v1.applyCommand': object<ResultOf<'fleet.v1.applyCommand'>>({
     by: text,
     answer: object<CommandAnswer>({
@@ -267,7 +285,7 @@ export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<
       note: optional(text),
       isWarning: optional(flag),
     }),
-    orders: optional(orders),
+    next: optional(answer),
   }),
   'fleet.v1.tellNodes': byKind<ResultOf<'fleet.v1.tellNodes'>>({
     wave: { nodes: listOf(text), of: number, ended: number, rest: number },

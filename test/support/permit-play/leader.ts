@@ -1,5 +1,3 @@
-import type { Clock } from './clock.ts';
-import { type Cluster, type OrderName, type Orders, standing } from './cluster.ts';
 import {
   answered,
   handedIn,
@@ -11,7 +9,9 @@ import {
   type Sent,
   sendAtMs,
   went,
-} from './owed.ts';
+} from '../../../plan/permits/owed.ts';
+import type { Clock } from './clock.ts';
+import { type Cluster, type OrderName, type Orders, standing } from './cluster.ts';
 import type {
   Answer,
   Applied,

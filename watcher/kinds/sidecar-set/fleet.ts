@@ -12,7 +12,6 @@ import { kubeResource } from '../../../api/core/well-known.ts';
 import { rollOutId } from '../../../api/fleet/operation.ts';
 import { prefetchShare } from '../../../api/fleet/pre-download.ts';
 import type { ControllerRevision } from '../../../api/fleet/revision.ts';
-import type { RollOutOrders } from '../../../api/fleet/roll-out-orders.ts';
 import { type ImagePullJob, imagePullJobs } from '../../../api/image-pull-job/types.ts';
 import { type NodeImage, nodeImages } from '../../../api/node-image/types.ts';
 import { conflictingSets } from '../../../api/sidecar-set/conflicts.ts';
@@ -225,13 +224,18 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     const withoutPermitSinceMs = this.rollOuts.withoutPermitSinceMs(input.owner.metadata.uid) ?? nowMs;
     const plan = planSidecarSet({ ...input, nowMs, withoutPermitSinceMs, ...(permit && { permit }) });
     if (plan.situation) this.#scenes.set(input, plan.situation.scene);
-    return plan;
+    const { rollOut } = plan;
+    const before = this.rollOuts.wanted(input.owner.metadata.uid);
+    // Pods come and go meanwhile, which is no news for a roll-out.
+    const isSame = before?.isWanted && rollOut?.isWanted && before.facts.revision === rollOut.facts.revision;
+    const { replicas = 0 } = (isSame ? before : rollOut)?.facts ?? {};
+    return { ...plan, ...(rollOut && { rollOut: { ...rollOut, facts: { ...rollOut.facts, replicas } } }) };
   }
 
   planned(input: SidecarSetInput, plan: SidecarSetPlan, nowMs: number): void {
     const { owner } = input;
     const { uid, generation } = owner.metadata;
-    const { rollOut, swaps } = plan;
+    const { swaps } = plan;
     if (swaps) {
       for (const [podUid, why] of swaps.nothing) this.#swaps?.nothing(podUid, why);
       for (const [podUid, wait] of swaps.waits) this.#swaps?.waits(podUid, wait);
@@ -239,16 +243,11 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     }
     const scene = this.#scenes.get(input);
     if (scene) this.#targets.set(uid, { generation, target: scene.target });
-    const before = this.rollOuts.wanted(uid);
-    // Pods come and go meanwhile, which is no news for a roll-out.
-    const isSame = before?.isWanted && rollOut?.isWanted && before.facts.revision === rollOut.facts.revision;
-    const { replicas = 0 } = (isSame ? before : rollOut)?.facts ?? {};
-    const steady = rollOut && { ...rollOut, facts: { ...rollOut.facts, replicas } };
-    this.rollOuts.planned(uid, { ...plan, ...(steady && { rollOut: steady }) }, nowMs);
+    this.rollOuts.planned(uid, plan, nowMs);
   }
 
-  async wake(uid: string): Promise<boolean> {
-    return await this.rollOuts.wake(uid);
+  wake(uid: string): void {
+    this.rollOuts.wake(uid);
   }
 
   /** One pod is updated after another, and an error ends the round (SCS-133). */
@@ -288,10 +287,6 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
   podOf(step: SidecarSetStep): StepPod | undefined {
     const isUpdate = step.kind === 'updateSidecars' || (step.kind === 'swapSidecars' && step.step === 'begin');
     return isUpdate ? step.pod : undefined;
-  }
-
-  ordersOf(uid: string): RollOutOrders | undefined {
-    return this.rollOuts.ordersOf(uid);
   }
 
   isForbidden(uid: string, pod: StepPod): boolean {

@@ -2,13 +2,16 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import fc from 'fast-check';
 import { pino } from 'pino';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
+import type { PodBatch } from '../../plan/fleet/batch.ts';
 import {
+  asked,
+  asks,
   begun,
   heard,
   isOver,
+  justPermitted,
   type RollOutNews,
   type RollOutProgress,
-  wantedChoice,
 } from '../../plan/fleet/roll-out.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { FleetQueue } from '../../watcher/fleet/queue.ts';
@@ -17,7 +20,7 @@ import { TrivialCluster, type TrivialStep, type TrivialWorld } from '../support/
 
 const uid = 'fleet-1';
 const fleet = { uid, replicas: 5, revision: 'new', maxUnavailable: 2, minReadyMs: 0 };
-const facts: RollOutFacts = { generation: 1, revision: 'new', previous: 'old', replicas: 5 };
+const facts: RollOutFacts = { generation: 2, revision: 'new', previous: 'old', replicas: 5 };
 const longWaitMs = 60_000;
 const forEver: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
 
@@ -39,11 +42,14 @@ class Play {
   progress: RollOutProgress = begun(facts, { namespace: 'shop' });
   #queue: FleetQueue<TrivialWorld, TrivialStep> | undefined;
   #lost = new AbortController();
-  #asked = { key: '', life: new AbortController() };
-  readonly #begun = new Set<number>();
+  #isAsking = false;
+  readonly #begun = new Set<PodBatch>();
+  /** How often the roll-out has asked. */
+  questions = 0;
   #pending = 0;
   #isTemporalAway = false;
   #isRunning = false;
+  #isBegun = false;
   readonly #delays: readonly number[];
   #turn = 0;
   /** Restarts of pods in service for which the budget had no room. */
@@ -58,10 +64,15 @@ class Play {
         kind === 'restart' && down.length >= fleet.maxUnavailable && !down.some((pod) => pod.name === name);
       if (isBeyond) this.beyondBudget.push(name);
     };
-    this.cluster.onWake = async () => {
-      if (this.#isTemporalAway) return false;
-      this.#put({ kind: 'changed', change: undefined });
-      return true;
+    this.cluster.onWake = () => {
+      if (this.#isTemporalAway) return;
+      // whoever is to roll out what is left is started with it
+      const isWanted = this.cluster.pods(uid).some(({ revision }) => revision !== fleet.revision);
+      if (!this.#isRunning && isWanted) {
+        this.progress = begun(facts, { namespace: 'shop' });
+        this.#isRunning = this.#isBegun;
+      }
+      this.#put({ kind: 'changed' });
     };
   }
 
@@ -72,8 +83,14 @@ class Play {
     this.makeAllReady();
     this.cluster.put(fleet);
     await pass();
+    this.#isBegun = true;
     this.#isRunning = true;
     this.#workflow();
+  }
+
+  /** Whether the roll-out has ended. */
+  get isOver(): boolean {
+    return !this.#isRunning;
   }
 
   /** Activities that are pending at the roll-out. */
@@ -89,13 +106,11 @@ class Play {
     const queue = new FleetQueue({
       ...{ fleet: this.cluster.fleet(isLeading), log: pino({ level: 'silent' }), nowMs: () => Date.now() },
       term: { isLeading, lost: lost.signal },
-      ...{ blockedAfterMs: 5_000, longWaitMs, concurrency: 4, parallelSteps: 4 },
+      ...{ longWaitMs, concurrency: 4, parallelSteps: 4 },
     });
     this.#queue = queue;
     this.cluster.onShown = (changed) => queue.add(changed, 'changed');
     queue.add(uid, 'fullPass');
-    // once a term, a watcher tells every roll-out what is wanted
-    this.#put({ kind: 'changed', change: facts });
   }
 
   loseTemporal(): void {
@@ -123,48 +138,42 @@ class Play {
   #put(news: RollOutNews): void {
     const delayMs = this.#delays[this.#turn++ % this.#delays.length] ?? 0;
     setTimeout(() => {
-      if (!this.#isRunning || isOver(this.progress)) return;
+      if (!this.#isRunning) return;
       this.progress = heard(this.progress, news);
       this.#workflow();
     }, delayMs);
   }
 
-  /** As the workflow does: batches first, then one question. */
+  /** As the workflow does: batches first, then a question. */
   #workflow(): void {
-    for (const { number, revision, batch } of this.progress.inFlight) {
-      if (this.#begun.has(number)) continue;
-      this.#begun.add(number);
+    for (const { number, batch } of this.progress.inFlight) {
+      if (this.#begun.has(batch)) continue;
+      this.#begun.add(batch);
       this.#attempt(
-        (queue) => queue.carryOut(uid, { number, revision, batch }, forEver),
-        (verdict) => this.#put({ kind: 'carriedOut', number, verdict, atMs: Date.now() }),
+        (queue) => queue.carryOut(uid, { number, batch }, forEver),
+        (result) => this.#put({ kind: 'carriedOut', number, result, atMs: Date.now() }),
       );
     }
-    const wanted = wantedChoice(this.progress);
-    const key = wanted ? JSON.stringify([wanted, this.progress.round]) : '';
-    if (key === this.#asked.key) return;
-    this.#asked.life.abort(new Error('another question is asked'));
-    const life = new AbortController();
-    this.#asked = { key, life };
-    if (this.progress.awaitsFacts) setTimeout(() => this.#put({ kind: 'noFacts' }), 2_000);
-    if (!wanted) return;
-    const { leave, ...told } = wanted;
-    const of = { leave, generation: 1, round: this.progress.round };
-    const after = this.progress.inFlight.map(({ number }) => number);
-    const permitLife: PermitLife = { isAlive: () => !life.signal.aborted, ended: life.signal };
-    this.#attempt(
-      (queue) => queue.choose(uid, { ...leave, after, ...told }, permitLife),
-      (verdict) => {
-        if (this.#asked.life === life) this.#put({ kind: 'verdict', verdict, of, atMs: Date.now() });
-      },
-      life.signal,
-    );
+    if (asks(this.progress) && !this.#isAsking) {
+      this.#isAsking = true;
+      this.questions += 1;
+      const question = { justPermitted: justPermitted(this.progress, Date.now()) };
+      this.progress = asked(this.progress);
+      this.#attempt(
+        async (queue) => queue.next(uid, question),
+        (answer) => {
+          this.#put({ kind: 'answer', answer, atMs: Date.now() });
+          this.#isAsking = false;
+        },
+      );
+    }
+    if (isOver(this.progress) && !this.#isAsking) this.#isRunning = false;
   }
 
   /** An activity: it is tried again by the next leader. */
   #attempt<Answer>(
     ask: (queue: FleetQueue<TrivialWorld, TrivialStep>) => Promise<Answer>,
     answered: (answer: Answer) => void,
-    cancelled?: AbortSignal,
   ): void {
     this.#pending += 1;
     const tryOnce = (): void => {
@@ -175,10 +184,7 @@ class Play {
           this.#pending -= 1;
           answered(answer);
         },
-        () => {
-          if (cancelled?.aborted) this.#pending -= 1;
-          else setTimeout(tryOnce, 500);
-        },
+        () => setTimeout(tryOnce, 500),
       );
     };
     tryOnce();
@@ -223,13 +229,13 @@ describe('a roll-out with long waits', () => {
         await play.begin();
         for (const act of given.acts) await act(play);
         play.temporalIsBack();
-        for (let round = 0; round < 12 && !isOver(play.progress); round++) {
+        for (let round = 0; round < 40 && !play.isOver; round++) {
           play.makeAllReady();
           await pass(20_000);
         }
         const restarts = play.restarts();
         expect(restarts).toEqual({ 'pod-0': 1, 'pod-1': 1, 'pod-2': 1, 'pod-3': 1, 'pod-4': 1 });
-        expect([play.beyondBudget, isOver(play.progress)]).toEqual([[], true]);
+        expect([play.beyondBudget, play.isOver]).toEqual([[], true]);
       }),
       { numRuns: Number(process.env.PLAYS ?? 150) },
     );
@@ -242,12 +248,14 @@ describe('a roll-out with long waits', () => {
         await play.begin();
         for (const act of given.acts) await act(play);
         play.temporalIsBack();
-        await pass(6 * longWaitMs);
-        if (isOver(play.progress)) return;
-        expect([play.progress.parked, play.pending]).toEqual(['watched', 0]);
-        const { round } = play.progress;
+        await pass(20 * longWaitMs);
+        if (play.isOver) return;
+        expect(play.pending).toBe(0);
+        const { questions } = play;
         await pass(7 * 24 * 3_600_000);
-        expect([play.progress.round, play.pending]).toEqual([round, 0]);
+        // it is reminded of a wait once a day
+        expect(play.questions - questions).toBeLessThanOrEqual(8);
+        expect(play.pending).toBe(0);
       }),
       { numRuns: Number(process.env.PLAYS ?? 150) },
     );

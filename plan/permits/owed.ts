@@ -2,7 +2,7 @@
  * When an operation with many targets is to be woken by the signal `changed`.
  *
  * The leading watcher judges by what is true now, never by what was different before: it owes the signal from the earliest
- * moment at which one of four rules says so. An answer to the operation, also one that comes with the result of a batch or a
+ * moment at which one of five rules says so. An answer to the operation, also one that comes with the result of a batch or a
  * command, pays all that is owed at that moment. Nothing else does, a signal that was sent least of all: it may be lost.
  *
  * Of the time these functions only need the moments that they are given: a caller that has nothing to send needs one timer.
@@ -19,6 +19,12 @@ export interface Known {
   readonly isNothingLeft: boolean;
   /** Items that may go now, those of live permits left out. */
   readonly mayGo: readonly string[];
+  /** Further items may go, too. Absent: these are all. */
+  readonly hasMore?: boolean;
+  /** What the operation has to know of its object. Absent: nothing. */
+  readonly facts?: string;
+  /** Since when it has to know these. Absent: for long. */
+  readonly factsSinceMs?: number;
   /** Until when items are collected that become free together. */
   readonly collectsUntilMs: number;
   /** The operation can hand in another batch. */
@@ -35,6 +41,10 @@ export interface Paid {
   readonly term?: number;
   /** When items that might go were answered last and have not been handed in since. */
   readonly answeredAtMs: ReadonlyMap<string, number>;
+  /** When further items than those were answered to be free, if the last answer said so. */
+  readonly moreAtMs?: number;
+  /** The facts of the last answer. */
+  readonly facts?: string;
   /** When it was answered that nothing is left. */
   readonly endAtMs?: number;
   /** When each reason of a wait was answered last, since an item went. */
@@ -63,23 +73,25 @@ const forgottenMs = 2 * longestMs;
 const waitMs = 5_000;
 const toldAgain = { afterMs: 24 * 3_600_000, lastingMs: 600_000 } as const;
 const spacingMs = 500;
+const factsMs = 500;
 
 /** From when on `changed` is owed if nothing else happens; undefined: time alone does not change that it is not. */
 export function owedFromMs(known: Known, paid: Paid): number | undefined {
+  if (known.endsBatch) return undefined;
   const dues = rules.map((rule) => rule(known, paid)).filter((ms) => ms !== undefined);
   return dues.length === 0 ? undefined : Math.min(...dues);
 }
 
 type Owes = (known: Known, paid: Paid) => number | undefined;
 
-const rules: readonly Owes[] = [itemsMayGo, waitLasts, nothingIsLeft, termIsNew];
+const rules: readonly Owes[] = [itemsMayGo, waitLasts, nothingIsLeft, termIsNew, factsAreNew];
 
 /** Without room for another batch, the result of the next that ends brings the answer. */
-function itemsMayGo({ mayGo, collectsUntilMs, hasRoomForBatch, endsBatch }: Known, paid: Paid): number | undefined {
-  if (mayGo.length === 0 || !hasRoomForBatch || endsBatch) return undefined;
+function itemsMayGo({ mayGo, collectsUntilMs, hasRoomForBatch }: Known, paid: Paid): number | undefined {
+  if (mayGo.length === 0 || !hasRoomForBatch) return undefined;
   let fromMs = Number.POSITIVE_INFINITY;
   for (const uid of mayGo) {
-    const answeredAtMs = paid.answeredAtMs.get(uid);
+    const answeredAtMs = paid.answeredAtMs.get(uid) ?? paid.moreAtMs;
     if (answeredAtMs === undefined) return collectsUntilMs;
     fromMs = Math.min(fromMs, answeredAtMs + lastsMs(paid));
   }
@@ -102,6 +114,14 @@ function termIsNew({ term, isWanted, isRunning }: Known, paid: Paid): number | u
   return (isWanted || isRunning) && paid.term !== term ? Number.NEGATIVE_INFINITY : undefined;
 }
 
+/** Most often the answer to the command that has changed them is about to say so. */
+function factsAreNew(
+  { isRunning, facts, factsSinceMs = Number.NEGATIVE_INFINITY }: Known,
+  paid: Paid,
+): number | undefined {
+  return isRunning && facts !== undefined && facts !== paid.facts ? factsSinceMs + factsMs : undefined;
+}
+
 /** How long an answer is enough: an operation that does nothing about it for a good reason is not woken for ever. */
 function lastsMs({ fruitless }: Paid): number {
   return doubled(answerMs, fruitless);
@@ -109,7 +129,7 @@ function lastsMs({ fruitless }: Paid): number {
 
 /** The operation was answered: all is paid that is owed now. */
 export function answered(paid: Paid, known: Known, nowMs: number): Paid {
-  const { mayGo, isNothingLeft, wait, term } = known;
+  const { mayGo, hasMore, facts, isNothingLeft, wait, term } = known;
   const isOver = (ms: number | undefined) => ms !== undefined && ms + lastsMs(paid) <= nowMs;
   const isRepeated = mayGo.some((uid) => isOver(paid.answeredAtMs.get(uid))) || (isNothingLeft && isOver(paid.endAtMs));
   return {
@@ -118,6 +138,8 @@ export function answered(paid: Paid, known: Known, nowMs: number): Paid {
       ...[...paid.answeredAtMs].filter(([, ms]) => nowMs - ms < forgottenMs),
       ...mayGo.map((uid) => [uid, nowMs] as const),
     ]),
+    ...(hasMore && { moreAtMs: nowMs }),
+    ...(facts !== undefined && { facts }),
     ...(isNothingLeft && { endAtMs: nowMs }),
     toldAtMs: wait && !wait.isOwn ? new Map(paid.toldAtMs).set(wait.reason, nowMs) : paid.toldAtMs,
     fruitless: isRepeated ? paid.fruitless + 1 : paid.fruitless,
