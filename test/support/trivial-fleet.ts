@@ -204,6 +204,11 @@ export class TrivialCluster {
     this.#write(uid, { ...world, fleet: { ...fleet, ...(orders && { orders }) } });
   }
 
+  /** The fleets that the cache shows. */
+  shown(): readonly string[] {
+    return [...this.#shown.keys()];
+  }
+
   fleetOf(uid: string): TrivialFleet | undefined {
     return this.#written.get(uid)?.fleet;
   }

@@ -252,6 +252,8 @@ export async function startRollOuts({
     });
     const polling = new AbortController();
     terms.add({ lost, polling, queue });
+    // as every leader looks at all that its caches have
+    for (const uid of cluster.shown()) queue.add(uid, 'fullPass');
     fleets.work({
       ended: AbortSignal.any([lost.signal, polling.signal]),
       permitHolder: () => holderWith(queue, moments, isLeading),
