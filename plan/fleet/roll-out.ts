@@ -224,7 +224,10 @@ function answered(before: RollOutProgress, answer: Answer, atMs: number): RollOu
   const isOutdated = order !== undefined && before.order?.term === order.term && before.order.nth > order.nth;
   if (isOutdated) return before;
   const { waitingFor: _, end: __, ...known } = withFacts(before, answer.facts);
-  const progress = { ...known, ...(order && { order }) };
+  const batches = answer.kind === 'pods' ? answer.batches : [];
+  const named = new Set(batches.flatMap(({ pods }) => pods.map(({ uid }) => uid)));
+  const inFlight = before.inFlight.map((one) => namedAgain(one, named, atMs));
+  const progress = { ...known, inFlight, ...(order && { order }) };
   switch (answer.kind) {
     case 'pods':
       // what was answered before a hold may not go; it is asked again when the hold is applied, or taken back, or by the next run
@@ -260,13 +263,8 @@ function permitted(
     .slice(0, Math.max(mostInFlight - inFlight.length, 0))
     .map((batch, index) => ({ number: next + index, batch, startedAtMs: atMs }));
   const [batch] = batches;
-  const again = namedAgain(inFlight, batches);
-  const noted = inFlight.map((one): InFlight => {
-    const { namedAgainAtMs = atMs, ...others } = one;
-    return again.includes(one) ? { ...others, namedAgainAtMs } : others;
-  });
   const isStuck = ({ namedAgainAtMs = atMs }: InFlight) => atMs - namedAgainAtMs >= handInMs;
-  const stuck = begun.length > 0 ? [] : noted.filter(isStuck);
+  const stuck = begun.length > 0 ? [] : inFlight.filter(isStuck);
   const hasRoom = inFlight.length + begun.length < mostInFlight;
   return {
     ...progress,
@@ -275,14 +273,14 @@ function permitted(
     // pods of batches that do not get there would be answered again and again
     mustAsk: progress.mustAsk || (more && begun.length > 0 && hasRoom),
     next: next + begun.length,
-    inFlight: [...noted, ...begun],
+    inFlight: [...inFlight, ...begun],
   };
 }
 
-/** Batches that the leading watcher had not received when it named these pods. */
-function namedAgain(inFlight: readonly InFlight[], named: readonly PodBatch[]): readonly InFlight[] {
-  const uids = new Set(named.flatMap(({ pods }) => pods.map(({ uid }) => uid)));
-  return inFlight.filter(({ batch }) => batch.pods.some(({ uid }) => uids.has(uid)));
+/** The batch, with since when each answer has named pods of it: the leading watcher has not received it. */
+function namedAgain(inFlight: InFlight, named: ReadonlySet<string>, atMs: number): InFlight {
+  const { namedAgainAtMs = atMs, ...others } = inFlight;
+  return others.batch.pods.some(({ uid }) => named.has(uid)) ? { ...others, namedAgainAtMs } : others;
 }
 
 function batchNotRunning(stuck: readonly InFlight[]): WaitingFor {

@@ -74,6 +74,7 @@ const waitMs = 5_000;
 const toldAgain = { afterMs: 24 * 3_600_000, lastingMs: 600_000 } as const;
 const spacingMs = 500;
 const factsMs = 500;
+const lateMs = 1_000;
 
 /** From when on `changed` is owed if nothing else happens; undefined: time alone does not change that it is not. */
 export function owedFromMs(known: Known, paid: Paid): number | undefined {
@@ -146,11 +147,16 @@ export function answered(paid: Paid, known: Known, nowMs: number): Paid {
   };
 }
 
-/** A batch of these items was handed in. */
-export function handedIn(paid: Paid, uids: readonly string[]): Paid {
+/**
+ * A batch of these items was handed in. If its activity was held up, an answer may have said meanwhile that it is not running:
+ * then the facts are to be told again.
+ */
+export function handedIn(paid: Paid, uids: readonly string[], nowMs: number): Paid {
   const answeredAtMs = new Map(paid.answeredAtMs);
+  const isLate = uids.some((uid) => nowMs - (answeredAtMs.get(uid) ?? nowMs) > lateMs);
   for (const uid of uids) answeredAtMs.delete(uid);
-  return { ...paid, answeredAtMs, fruitless: 0 };
+  const { facts, ...others } = paid;
+  return { ...others, ...(facts !== undefined && !isLate && { facts }), answeredAtMs, fruitless: 0 };
 }
 
 /** An item has gone: what is waited for from now on is news. A write that is refused lets no item go. */

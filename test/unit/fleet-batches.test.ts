@@ -132,7 +132,7 @@ describe('a batch', () => {
     const done = queue.carryOut(uid, batch(1, 'pod-1', 'pod-3'), forEver);
     await pass();
     expect(restarts(started)).toEqual(['pod-1', 'pod-3']);
-    expect(queue.progressOf(uid, 1)).toEqual({
+    expect(queue.progressOf(uid, 1)).toMatchObject({
       of: 5,
       updated: 2,
       ready: 0,
@@ -152,6 +152,18 @@ describe('a batch', () => {
         { pod: 'pod-1', how: 'inPlace', at, ms: 4_000 },
       ].toReversed(),
     });
+  });
+
+  it('shows while it is pending what the object waits for, and since when', async () => {
+    const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 1 });
+    pending(queue.carryOut(uid, batch(1, 'pod-0'), forEver));
+    await pass(3_000);
+    const since = '2026-01-01T00:00:00.000Z';
+    const waitingFor = { reason: 'BudgetSpent', blockedBy: ['Pod/pod-0'], since };
+    expect(queue.progressOf(uid, 1)).toMatchObject({ now: ['pod-0 not ready'], waitingFor });
+    cluster.order(uid, { version: 1, revision: 'new', paused: { by: 'ann', at: since } });
+    await pass();
+    expect(queue.progressOf(uid, 1).waitingFor).toMatchObject({ reason: 'PausedByOperator' });
   });
 
   it('allows and does not oblige: what may not go now goes back', async () => {

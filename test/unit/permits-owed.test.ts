@@ -82,7 +82,14 @@ describe('owedFromMs', () => {
     const then = answered(paid, known, nowMs);
     expect(owedFromMs(known, then)).toBe(nowMs + 10_000);
     expect(owedFromMs({ ...known, mayGo: ['a', 'b'] }, then)).toBe(nowMs);
-    expect(owedFromMs(known, handedIn(then, ['a']))).toBe(nowMs);
+    expect(owedFromMs(known, handedIn(then, ['a'], nowMs))).toBe(nowMs);
+  });
+
+  it('owes the facts again once a batch has come late: it may have been said that it is not running', () => {
+    const known = { ...idle, facts: 'new' };
+    const then = answered(nothingPaid, { ...known, mayGo: ['a'] }, nowMs);
+    expect(owedFromMs({ ...known, factsSinceMs: nowMs }, handedIn(then, ['a'], nowMs + 1_000))).toBeUndefined();
+    expect(owedFromMs({ ...known, factsSinceMs: nowMs }, handedIn(then, ['a'], nowMs + 1_001))).toBe(nowMs + 500);
   });
 
   it('owes nothing for items while a batch ends, or while no further batch can be handed in', () => {
@@ -126,7 +133,7 @@ describe('owedFromMs', () => {
 
   it('is put off by nothing else: not by a batch, and not by an item that goes', () => {
     const dueMs = (known: Known, by: Paid) => owedFromMs(known, by) ?? Number.POSITIVE_INFINITY;
-    const others = [(by: Paid) => handedIn(by, ['a']), (by: Paid) => handedIn(by, ['b']), went];
+    const others = [(by: Paid) => handedIn(by, ['a'], nowMs), (by: Paid) => handedIn(by, ['b'], nowMs), went];
     const isKept = (known: Known, by: Paid) => others.every((other) => dueMs(known, other(by)) <= dueMs(known, by));
     expect(exception(isKept)).toBeUndefined();
   });

@@ -326,6 +326,8 @@ describe('the wait BatchNotRunning', () => {
   it('is not shown after a change of the leader, which names them once', () => {
     const once = hearing(first, answer(pods('web-a'), laterMs(3_600_000)), answer(nothing, laterMs(3_610_000)));
     expect(once).not.toHaveProperty('waitingFor');
+    // and so does the one after that, hours later
+    expect(hearing(once, answer(pods('web-a'), laterMs(9_000_000)))).not.toHaveProperty('waitingFor');
   });
 
   it('names the first five batches', () => {

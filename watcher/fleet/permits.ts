@@ -3,6 +3,7 @@
  * through, and ends with the activity that has brought it. A batch of which nothing changes for long is given back, so that a
  * long wait costs the roll-out no activity.
  */
+import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { type BatchOutcome, type ChosenPod, mostInBatch, mostInFlight, podsOf } from '../../plan/fleet/batch.ts';
 import type { FleetPlan, FleetProgress, JustPermitted, NamedPods, Permit } from '../../plan/fleet/permit.ts';
 import { heldFor } from './held.ts';
@@ -11,6 +12,8 @@ import type { PermitLife } from './kind.ts';
 
 /** What people see of a batch that is pending. */
 export interface PermitProgress extends Partial<FleetProgress> {
+  /** What the object waits for. Absent: nothing, or that is not known. */
+  readonly waitingFor?: WaitingFor;
   /** The first pods whose update is under way, and what happens to them. */
   readonly now?: readonly string[];
 }

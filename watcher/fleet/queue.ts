@@ -18,6 +18,7 @@ import { isFailureType } from '../../api/core/failure.ts';
 import { qualifiedName } from '../../api/core/refs.ts';
 import type { EngineReason } from '../../api/engine/engine-trouble.ts';
 import { withGrant } from '../../api/engine/missing-right.ts';
+import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { inTerm } from '../../kube/fence.ts';
 import { KeyedQueue, type PassResult } from '../../kube/keyed-queue.ts';
 import type { Term } from '../../kube/leader.ts';
@@ -80,6 +81,8 @@ const sharedPlanning = { rest: 2, burstMs: 250 } as const;
 /** An answer travels through a history: the most that a wait takes in it, and the text of a failure. */
 const waitBytes = 3_600;
 const longestWhyBytes = 900;
+/** The same of a wait in a heartbeat. */
+const shownWaitBytes = 900;
 
 /** Steps that go together. */
 interface Run<Step> {
@@ -99,6 +102,8 @@ interface RollOutOfObject {
   readonly wakeUps: WakeUps;
   /** What has failed in the last pass and is tried again, as something to wait for. */
   failure?: Wait;
+  /** What the object waits for, as of the last pass. */
+  wait?: Wait;
 }
 
 interface Outcome<Step> extends StepResults<Step> {
@@ -216,11 +221,8 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     return { ...answer, ...(facts && { facts }), order };
   }
 
-  #answerTo(
-    { standing, named }: FleetPlan<Step>,
-    { permits, wakeUps, failure }: RollOutOfObject,
-    most: number,
-  ): AnswerKind {
+  #answerTo({ standing, named }: FleetPlan<Step>, rollOut: RollOutOfObject, most: number): AnswerKind {
+    const { permits, failure } = rollOut;
     switch (standing.kind) {
       case 'pods': {
         const { revision, pods, more } = standing;
@@ -236,10 +238,15 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       default: {
         const wait = waitIn(standing, failure);
         if (wait === undefined || isOwn(wait, permits, failure)) return { kind: 'nothing' };
-        const since = new Date(this.#options.nowMs() - wakeUps.waitsForMs(wait.reason, false)).toISOString();
-        return { kind: 'wait', waitingFor: waitWithin({ ...wait, since }, waitBytes) };
+        return { kind: 'wait', waitingFor: this.#lasting(wait, rollOut, waitBytes) };
       }
     }
+  }
+
+  /** The wait with since when it has lasted, as far as this leader knows. */
+  #lasting(wait: Wait, { permits, wakeUps, failure }: RollOutOfObject, mostBytes: number): WaitingFor {
+    const lastsMs = wakeUps.waitsForMs(wait.reason, isOwn(wait, permits, failure));
+    return waitWithin({ ...wait, since: new Date(this.#options.nowMs() - lastsMs).toISOString() }, mostBytes);
   }
 
   /**
@@ -288,7 +295,10 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
 
   /** What people are told of a batch of this object. */
   progressOf(uid: string, batch: number): PermitProgress {
-    return this.#rollOuts.get(uid)?.permits.progressOf(batch) ?? {};
+    const rollOut = this.#rollOuts.get(uid);
+    if (rollOut === undefined) return {};
+    const { permits, wait } = rollOut;
+    return { ...permits.progressOf(batch), ...(wait && { waitingFor: this.#lasting(wait, rollOut, shownWaitBytes) }) };
   }
 
   /** The names of the pods of each batch of this object that is carried out, by number. */
@@ -472,6 +482,9 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const inFlight = permits.pods().size;
     const inMs = permits.judgeBatches(granted, plan, pods);
     const endsBatch = permits.isEnding || permits.pods().size < inFlight;
+    const wait = waitIn(plan.standing, failure);
+    if (wait === undefined) delete rollOut.wait;
+    else rollOut.wait = wait;
     wakeUps.look({ ...foundIn(plan, rollOut), endsBatch });
     if (permits.isIdle && wakeUps.isOver && !plan.rollOut?.isWanted) this.#forgetRollOut(uid);
     return inMs;

@@ -24,9 +24,6 @@ export interface Found extends Omit<Known, 'term' | 'isRunning' | 'factsSinceMs'
 /** A roll-out that was told that nothing is left ends within this time, unless it has not got that answer; doubled each time. */
 const endsWithinMs = { first: 10_000, most: 600_000 } as const;
 
-/** A batch is handed in within this time, unless its activity was held up. */
-const lateAfterMs = 1_000;
-
 /** So many signals that nobody follows go to a run that has nothing left to do: it has been ended by hand. */
 const mostToNobody = 3;
 
@@ -107,12 +104,7 @@ export class WakeUps {
 
   /** The roll-out has handed in a batch of these items. */
   handedIn(uids: readonly string[]): void {
-    const { answeredAtMs } = this.#paid;
-    const lateMs = performance.now() - lateAfterMs;
-    const isLate = uids.some((uid) => (answeredAtMs.get(uid) ?? Number.POSITIVE_INFINITY) < lateMs);
-    this.#paid = handedIn(this.#paid, uids);
-    // it may have been told since that the batch is not running
-    if (isLate) this.#paid = { ...this.#paid, facts: '' };
+    this.#paid = handedIn(this.#paid, uids, performance.now());
     this.followed();
   }
 

@@ -192,7 +192,7 @@ export class Leader implements Poller {
       ...{ progressAtMs: nowMs, confirmedAtMs: nowMs },
     };
     this.#permits = [...this.#permits, permit];
-    this.#paid = handedIn(this.#paid, request.uids);
+    this.#paid = handedIn(this.#paid, request.uids, this.#clock.nowMs);
     this.#sent = { ...this.#sent, unfollowed: 0 };
     this.#isRunning = true;
     this.#confirm(permit);
