@@ -10,7 +10,6 @@
 
 /** What the leading watcher knows of one object. */
 export interface Known {
-  readonly term: number;
   /** Something is left to do for which a run may be started. */
   readonly isWanted: boolean;
   /** A run is open, as far as known. */
@@ -37,8 +36,8 @@ export interface Known {
 
 /** What the answers of this leader have paid. */
 export interface Paid {
-  /** The term of the last answer. Absent: there was none. */
-  readonly term?: number;
+  /** There was an answer. */
+  readonly isAnswered?: true;
   /** When items that might go were answered last and have not been handed in since. */
   readonly answeredAtMs: ReadonlyMap<string, number>;
   /** When further items than those were answered to be free, if the last answer said so. */
@@ -85,7 +84,7 @@ export function owedFromMs(known: Known, paid: Paid): number | undefined {
 
 type Owes = (known: Known, paid: Paid) => number | undefined;
 
-const rules: readonly Owes[] = [itemsMayGo, waitLasts, nothingIsLeft, termIsNew, factsAreNew];
+const rules: readonly Owes[] = [itemsMayGo, waitLasts, nothingIsLeft, nothingIsAnswered, factsAreNew];
 
 /** Without room for another batch, the result of the next that ends brings the answer. */
 function itemsMayGo({ mayGo, collectsUntilMs, hasRoomForBatch }: Known, paid: Paid): number | undefined {
@@ -111,8 +110,9 @@ function nothingIsLeft({ isRunning, isNothingLeft }: Known, paid: Paid): number 
   return paid.endAtMs === undefined ? Number.NEGATIVE_INFINITY : paid.endAtMs + lastsMs(paid);
 }
 
-function termIsNew({ term, isWanted, isRunning }: Known, paid: Paid): number | undefined {
-  return (isWanted || isRunning) && paid.term !== term ? Number.NEGATIVE_INFINITY : undefined;
+/** The term is new. */
+function nothingIsAnswered({ isWanted, isRunning }: Known, { isAnswered }: Paid): number | undefined {
+  return (isWanted || isRunning) && !isAnswered ? Number.NEGATIVE_INFINITY : undefined;
 }
 
 /** Most often the answer to the command that has changed them is about to say so. */
@@ -130,11 +130,11 @@ function lastsMs({ fruitless }: Paid): number {
 
 /** The operation was answered: all is paid that is owed now. */
 export function answered(paid: Paid, known: Known, nowMs: number): Paid {
-  const { mayGo, hasMore, facts, isNothingLeft, wait, term } = known;
+  const { mayGo, hasMore, facts, isNothingLeft, wait } = known;
   const isOver = (ms: number | undefined) => ms !== undefined && ms + lastsMs(paid) <= nowMs;
   const isRepeated = mayGo.some((uid) => isOver(paid.answeredAtMs.get(uid))) || (isNothingLeft && isOver(paid.endAtMs));
   return {
-    term,
+    isAnswered: true,
     answeredAtMs: new Map([
       ...[...paid.answeredAtMs].filter(([, ms]) => nowMs - ms < forgottenMs),
       ...mayGo.map((uid) => [uid, nowMs] as const),

@@ -1,6 +1,5 @@
-import { pino } from 'pino';
-import { FleetQueue } from '../../watcher/fleet/queue.ts';
 import { TrivialCluster, type TrivialFleet } from './trivial-fleet.ts';
+import { trivialQueue } from './trivial-queue.ts';
 
 /**
  * A fleet whose ready pods are of the revision `old`, while it asks for another one, and the queue of one term. `pass` lets
@@ -8,15 +7,7 @@ import { TrivialCluster, type TrivialFleet } from './trivial-fleet.ts';
  */
 export async function fleetWithOldPods(fleet: TrivialFleet, pass: () => Promise<void>) {
   const cluster = new TrivialCluster();
-  const newTerm = () => {
-    const queue = new FleetQueue({
-      ...{ fleet: cluster.fleet(), log: pino({ level: 'silent' }), nowMs: () => Date.now() },
-      term: { isLeading: () => true, lost: new AbortController().signal },
-      ...{ concurrency: 4, parallelSteps: 4 },
-    });
-    cluster.onShown = (changed) => queue.add(changed, 'changed');
-    return queue;
-  };
+  const newTerm = () => trivialQueue(cluster);
   const queue = newTerm();
   cluster.put({ ...fleet, revision: 'old' });
   await pass();

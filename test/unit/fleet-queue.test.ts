@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { pino } from 'pino';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { batchOf, type ChosenPod } from '../../plan/fleet/batch.ts';
 import type { Answer, NamedPods } from '../../plan/fleet/permit.ts';
 import { payloadBytes } from '../../plan/text-size.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
-import { FleetQueue, type FleetQueueOptions } from '../../watcher/fleet/queue.ts';
+import type { FleetQueue, FleetQueueOptions } from '../../watcher/fleet/queue.ts';
 import { PlayedRollOut } from '../support/played-roll-out.ts';
 import { TrivialCluster, type TrivialFleet, type TrivialStep, type TrivialWorld } from '../support/trivial-fleet.ts';
+import { trivialQueue } from '../support/trivial-queue.ts';
 
 const uid = 'fleet-1';
 
@@ -46,16 +46,7 @@ function breath() {
 
 function queueOver(cluster: TrivialCluster, overrides: Partial<FleetQueueOptions<TrivialWorld, TrivialStep>> = {}) {
   const term = breath();
-  const queue = new FleetQueue({
-    fleet: cluster.fleet(),
-    term: term.term,
-    log: pino({ level: 'silent' }),
-    concurrency: 4,
-    parallelSteps: 4,
-    nowMs: () => Date.now(),
-    ...overrides,
-  });
-  cluster.onShown = (changed) => queue.add(changed, 'changed');
+  const queue = trivialQueue(cluster, { term: term.term, ...overrides });
   return { queue, loseLease: () => term.end('the lease was lost') };
 }
 

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
-import { pino } from 'pino';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import type { PodBatch } from '../../plan/fleet/batch.ts';
 import {
@@ -14,9 +13,10 @@ import {
   type RollOutProgress,
 } from '../../plan/fleet/roll-out.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
-import { FleetQueue } from '../../watcher/fleet/queue.ts';
+import type { FleetQueue } from '../../watcher/fleet/queue.ts';
 import '../support/property-seed.ts';
 import { TrivialCluster, type TrivialStep, type TrivialWorld } from '../support/trivial-fleet.ts';
+import { trivialQueue } from '../support/trivial-queue.ts';
 
 const uid = 'fleet-1';
 const fleet = { uid, replicas: 5, revision: 'new', maxUnavailable: 2, minReadyMs: 0 };
@@ -103,14 +103,9 @@ class Play {
     const lost = new AbortController();
     this.#lost = lost;
     const isLeading = () => !lost.signal.aborted;
-    const queue = new FleetQueue({
-      ...{ fleet: this.cluster.fleet(isLeading), log: pino({ level: 'silent' }), nowMs: () => Date.now() },
-      term: { isLeading, lost: lost.signal },
-      ...{ longWaitMs, concurrency: 4, parallelSteps: 4 },
-    });
-    this.#queue = queue;
-    this.cluster.onShown = (changed) => queue.add(changed, 'changed');
-    queue.add(uid, 'fullPass');
+    const fleet = this.cluster.fleet(isLeading);
+    this.#queue = trivialQueue(this.cluster, { fleet, term: { isLeading, lost: lost.signal }, longWaitMs });
+    this.#queue.add(uid, 'fullPass');
   }
 
   loseTemporal(): void {
@@ -221,14 +216,19 @@ const plays = fc.record({
   delays: fc.array(fc.constantFrom(0, 1, 50, 900, 7_000), { minLength: 1, maxLength: 6 }),
 });
 
+async function played({ acts, delays }: { readonly acts: readonly Act[]; readonly delays: readonly number[] }) {
+  const play = new Play(delays);
+  await play.begin();
+  for (const act of acts) await act(play);
+  play.temporalIsBack();
+  return play;
+}
+
 describe('a roll-out with long waits', () => {
   it('restarts each pod once within the budget, and ends, whatever is parked, given back, lost or late', async () => {
     await fc.assert(
       fc.asyncProperty(plays, async (given) => {
-        const play = new Play(given.delays);
-        await play.begin();
-        for (const act of given.acts) await act(play);
-        play.temporalIsBack();
+        const play = await played(given);
         for (let round = 0; round < 40 && !play.isOver; round++) {
           play.makeAllReady();
           await pass(20_000);
@@ -244,10 +244,7 @@ describe('a roll-out with long waits', () => {
   it('costs no activity while nothing changes', async () => {
     await fc.assert(
       fc.asyncProperty(plays, async (given) => {
-        const play = new Play(given.delays);
-        await play.begin();
-        for (const act of given.acts) await act(play);
-        play.temporalIsBack();
+        const play = await played(given);
         await pass(20 * longWaitMs);
         if (play.isOver) return;
         expect(play.pending).toBe(0);

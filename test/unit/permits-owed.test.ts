@@ -15,7 +15,7 @@ import {
 
 const nowMs = 1_000_000;
 const idle: Known = {
-  ...{ term: 1, isWanted: true, isRunning: true, isNothingLeft: false },
+  ...{ isWanted: true, isRunning: true, isNothingLeft: false },
   ...{ mayGo: [], collectsUntilMs: nowMs, hasRoomForBatch: true, endsBatch: false },
 };
 const paid: Paid = answered(nothingPaid, idle, nowMs - 60_000);
@@ -34,40 +34,38 @@ function* everyKnown(): Generator<Known> {
     { reason: 'BudgetSpent', sinceMs: nowMs - 5_000, isOwn: false },
     { reason: 'BudgetSpent', sinceMs: nowMs - 5_000, isOwn: true },
   ];
-  for (const term of [1, 2])
-    for (const isWanted of both)
-      for (const isRunning of both)
-        for (const isNothingLeft of both)
-          for (const mayGo of [[], ['a'], ['a', 'b']])
-            for (const collectsUntilMs of [nowMs, nowMs + 300])
-              for (const hasRoomForBatch of both)
-                for (const endsBatch of both)
-                  for (const wait of waits)
-                    yield {
-                      ...{
-                        term,
-                        isWanted,
-                        isRunning,
-                        isNothingLeft,
-                        mayGo,
-                        collectsUntilMs,
-                        hasRoomForBatch,
-                        endsBatch,
-                      },
-                      ...(wait && { wait }),
-                    };
+  for (const isWanted of both)
+    for (const isRunning of both)
+      for (const isNothingLeft of both)
+        for (const mayGo of [[], ['a'], ['a', 'b']])
+          for (const collectsUntilMs of [nowMs, nowMs + 300])
+            for (const hasRoomForBatch of both)
+              for (const endsBatch of both)
+                for (const wait of waits)
+                  yield {
+                    ...{
+                      isWanted,
+                      isRunning,
+                      isNothingLeft,
+                      mayGo,
+                      collectsUntilMs,
+                      hasRoomForBatch,
+                      endsBatch,
+                    },
+                    ...(wait && { wait }),
+                  };
 }
 
 /** And all that answers may have paid. */
 function* everyPaid(): Generator<Paid> {
   const moments = [undefined, nowMs - 10_000, nowMs - 9_999];
-  for (const term of [undefined, 1])
+  for (const isAnswered of [false, true])
     for (const a of moments)
       for (const endAtMs of moments)
         for (const toldMs of [undefined, nowMs - 24 * 3_600_000, nowMs - 1])
           for (const fruitless of [0, 1])
             yield {
-              ...(term !== undefined && { term }),
+              ...(isAnswered && { isAnswered }),
               answeredAtMs: new Map(a === undefined ? [] : [['a', a]]),
               ...(endAtMs !== undefined && { endAtMs }),
               toldAtMs: new Map(toldMs === undefined ? [] : [['BudgetSpent', toldMs]]),
@@ -115,9 +113,8 @@ describe('owedFromMs', () => {
     expect(isOwed(over, paid)).toBe(true);
     expect(owedFromMs({ ...over, isRunning: false }, paid)).toBeUndefined();
     expect(owedFromMs(over, answered(paid, over, nowMs))).toBe(nowMs + 10_000);
-    const next = { ...idle, term: 2 };
-    expect([isOwed(next, paid), isOwed({ ...next, isRunning: false }, paid)]).toEqual([true, true]);
-    expect(owedFromMs({ ...next, isRunning: false, isWanted: false }, paid)).toBeUndefined();
+    expect([isOwed(idle, nothingPaid), isOwed({ ...idle, isRunning: false }, nothingPaid)]).toEqual([true, true]);
+    expect(owedFromMs({ ...idle, isRunning: false, isWanted: false }, nothingPaid)).toBeUndefined();
   });
 
   /** The first of all states of which this is not true. */
@@ -204,9 +201,9 @@ describe('the signals of a standing situation', () => {
       fc.constantFrom(400, 3_000, 20_000),
       fc.boolean(),
       ([first, ...others], ms, follows) => {
-        const ofOneTerm = (known: Known) => ({ ...known, term: 1, collectsUntilMs: 0 });
+        const collected = (known: Known) => ({ ...known, collectsUntilMs: 0 });
         if (first === undefined) return;
-        expect(signalsWithin(3_600_000, [ofOneTerm(first), ...others.map(ofOneTerm)], ms, follows)).toBeLessThanOrEqual(
+        expect(signalsWithin(3_600_000, [collected(first), ...others.map(collected)], ms, follows)).toBeLessThanOrEqual(
           40,
         );
       },

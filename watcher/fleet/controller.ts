@@ -44,8 +44,6 @@ import { type FleetStep, FleetWriter, type FleetWriterOptions, onlyTells, retryK
 
 /** For so long no new pod gets the name of one that has gone: people and logs know pods by name. */
 const spentMs = 600_000;
-/** A roll-out reports a wait that has lasted this long. */
-const blockedAfterMs = 5_000;
 /** How many workloads are worked on at once, and how many pods of one. */
 const concurrency = 16;
 const parallelSteps = 64;
@@ -344,7 +342,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
   #open(term: Term): void {
     const { log, metrics, now } = this.#context;
     const queue = new FleetQueue<World, FleetStep<Owner['status'] & object>, Planned<Owner>>({
-      ...{ fleet: this, term, log, blockedAfterMs, concurrency, parallelSteps, restMs, nowMs: now },
+      ...{ fleet: this, term, log, concurrency, parallelSteps, restMs, nowMs: now },
       shareOf: (uid) => this.#owners.byUid(uid)?.metadata.namespace ?? '',
     });
     metrics.trackQueue(this.#definition.planner.resource.plural, () => queue.depth);

@@ -14,7 +14,7 @@ import {
 } from '../../plan/permits/owed.ts';
 
 /** What a look at the object has found. */
-export interface Found extends Omit<Known, 'term' | 'isRunning' | 'factsSinceMs' | 'collectsUntilMs' | 'wait'> {
+export interface Found extends Omit<Known, 'isRunning' | 'factsSinceMs' | 'collectsUntilMs' | 'wait'> {
   /** For how long items are collected that become free together. */
   readonly collectMs: number;
   /** Why nothing may go; `isOwn`: batches in flight explain it. Absent: it does not wait. */
@@ -27,9 +27,7 @@ const endsWithinMs = { first: 10_000, most: 600_000 } as const;
 /** So many signals that nobody follows go to a run that has nothing left to do: it has been ended by hand. */
 const mostToNobody = 3;
 
-/** One of these belongs to one term: the term before has paid nothing. */
-const term = 1;
-
+/** Of one object in one term: the term before has paid nothing. */
 export class WakeUps {
   readonly #send: () => void;
   #found: Found | undefined;
@@ -134,7 +132,6 @@ export class WakeUps {
     const nowMs = performance.now();
     return {
       ...found,
-      term,
       isRunning: this.#isRunning,
       ...(this.#facts && { factsSinceMs: this.#facts.sinceMs }),
       collectsUntilMs: (this.#freeSinceMs ?? nowMs) + collectMs,

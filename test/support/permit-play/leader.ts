@@ -536,7 +536,6 @@ export class Leader implements Poller {
     const of = wait && `${wait.reason} ${wait.isOwn}`;
     if (of !== this.#waits?.of) this.#waits = of === undefined ? undefined : { of, sinceMs: nowMs };
     return {
-      term: this.term,
       isWanted: end === undefined,
       isRunning: this.#isRunning,
       isNothingLeft: end !== undefined,

@@ -54,8 +54,6 @@ const podsBySidecarSet = 'sidecarSet';
 /** The index of ControllerRevisions by the SidecarSet in their label. */
 const revisionsBySidecarSet = 'sidecarSet';
 
-/** A roll-out reports a wait that has lasted this long. */
-const blockedAfterMs = 5_000;
 /** How many SidecarSets are worked on at once, and how many pods of one are marked at once. */
 const concurrency = 16;
 const parallelSteps = 16;
@@ -145,7 +143,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     this.#unanswered.clear();
     this.rollOuts.begin();
     const queue = new FleetQueue<SidecarSetInput, SidecarSetStep, SidecarSetPlan>({
-      ...{ fleet: this, term, log, blockedAfterMs, concurrency, parallelSteps, restMs, nowMs: now },
+      ...{ fleet: this, term, log, concurrency, parallelSteps, restMs, nowMs: now },
     });
     metrics.trackQueue(sidecarSets.plural, () => queue.depth);
     this.#queue = queue;
@@ -224,12 +222,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     const withoutPermitSinceMs = this.rollOuts.withoutPermitSinceMs(input.owner.metadata.uid) ?? nowMs;
     const plan = planSidecarSet({ ...input, nowMs, withoutPermitSinceMs, ...(permit && { permit }) });
     if (plan.situation) this.#scenes.set(input, plan.situation.scene);
-    const { rollOut } = plan;
-    const before = this.rollOuts.wanted(input.owner.metadata.uid);
-    // Pods come and go meanwhile, which is no news for a roll-out.
-    const isSame = before?.isWanted && rollOut?.isWanted && before.facts.revision === rollOut.facts.revision;
-    const { replicas = 0 } = (isSame ? before : rollOut)?.facts ?? {};
-    return { ...plan, ...(rollOut && { rollOut: { ...rollOut, facts: { ...rollOut.facts, replicas } } }) };
+    return plan;
   }
 
   planned(input: SidecarSetInput, plan: SidecarSetPlan, nowMs: number): void {
