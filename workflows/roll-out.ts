@@ -25,7 +25,7 @@ import {
 import { refusedPauseMs } from '../plan/refused-pause.ts';
 import { fitting } from '../plan/text-size.ts';
 import { commandLane, givenCommand, type News, type PlacedCommand } from './roll-out-commands.ts';
-import { fleet, fleetLooks, kube } from './shared/activities.ts';
+import { fleetBatches, fleetLooks, kube } from './shared/activities.ts';
 import { type Displayed, newDisplay } from './shared/display.ts';
 import { newGrace } from './shared/grace.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
@@ -52,7 +52,10 @@ const rollOutHandOver: Fields<RollOutHandOver> = {
   commands: listOf(givenCommand),
   next: number,
   inFlight: listOf(
-    object<InFlight>({ number, batch: podBatch, startedAtMs: number, namedAgainAtMs: optional(number) }),
+    object<InFlight>({
+      ...{ number, batch: podBatch, startedAtMs: number },
+      ...{ term: optional(text), namedAgainAtMs: optional(number) },
+    }),
   ),
   log: listOf(text),
   refusals: number,
@@ -190,32 +193,34 @@ function endOf(progress: RollOutProgress, kind: string): Outcome {
   }
 }
 
-/** Sees that each batch in flight is carried out, once. What comes of it is an event. */
+/** Sees that each batch in flight is carried out, once, and no other. What comes of it is an event. */
 function carrier({ kind, target }: RollOutOperation, inbox: News) {
   const begun = new Set<number>();
-  const permits = new Set<Revocable<unknown>>();
+  const permits = new Map<number, Revocable<unknown>>();
 
   return {
     carryOut(progress: RollOutProgress): void {
+      const wanted = new Set(progress.inFlight.map(({ number }) => number));
+      for (const [number, permit] of permits) if (!wanted.has(number)) permit.revoke();
       for (const inFlight of progress.inFlight) {
         const { number, batch } = inFlight;
         if (begun.has(number)) continue;
         begun.add(number);
         const options = { summary: inFlightText(progress, inFlight) };
         const input = { kind, target, number, batch };
-        const permit = revocable(() => fleet['fleet.v1.carryOutBatch'].executeWithOptions(options, [input]));
-        permits.add(permit);
+        const permit = revocable(() => fleetBatches['fleet.v1.carryOutBatch'].executeWithOptions(options, [input]));
+        permits.set(number, permit);
         void permit.result
           .then(
             (result) => inbox.put({ kind: 'carriedOut', number, result, atMs: Date.now() }),
             (error: unknown) => inbox.put({ kind: 'lost', number, why: whyLost(error) }),
           )
-          .finally(() => permits.delete(permit));
+          .finally(() => permits.delete(number));
       }
     },
     /** Takes back the permits of all batches. What has begun is finished without them. */
     withdraw(): void {
-      for (const permit of permits) permit.revoke();
+      for (const permit of permits.values()) permit.revoke();
     },
   };
 }

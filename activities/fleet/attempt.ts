@@ -11,9 +11,9 @@ const notFound = 5;
 const sdkShare = 0.8;
 
 /**
- * The attempt that is being executed, as the life of its permit needs it. Heartbeats are sent by a call of our own, since
- * the SDK does not tell whether Temporal received one. The SDK sends one of its own for each that it hears of, so it hears
- * of as many as its timers need, and of a cancellation, which only the SDK can end the attempt with.
+ * The attempt that is being executed, as the life of its permit needs it. What is to be confirmed is sent by a call of our
+ * own, since the SDK does not tell whether Temporal received a heartbeat. The SDK sends one of its own for each that it hears of,
+ * so beside these it hears of as many as its timers need, and of a cancellation, which only the SDK can end the attempt with.
  */
 export function currentAttempt(client: Client): FleetAttempt {
   const context = Context.current();
@@ -30,6 +30,7 @@ export function currentAttempt(client: Client): FleetAttempt {
   return {
     heartbeatTimeoutMs,
     cancelled: context.cancellationSignal,
+    heartbeat: tellSdk,
     async confirm(deadlineMs, progress): Promise<Confirmation> {
       if (performance.now() - heardAtMs >= sdkShare * heartbeatTimeoutMs) tellSdk(progress);
       const { namespace, identity } = client.options;

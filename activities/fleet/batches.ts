@@ -19,6 +19,9 @@ export interface NextInput extends RolledOut {
 
 export interface CarryOutBatchInput extends RolledOut, BatchRequest {}
 
+/** So long after the last confirmed heartbeat updates of a batch may begin (P-6). */
+const confirmedForMs = 10_000;
+
 /** Answers which pods may go next, or why none may, from what the leading watcher knows at this moment. It changes nothing. */
 export function nextActivity({ queueOf }: Pick<FleetDependencies, 'queueOf'>): (input: NextInput) => Promise<Answer> {
   return async ({ kind, target, justPermitted = [] }) => {
@@ -47,7 +50,11 @@ export function carryOutBatchActivity(
       dependencies,
       of,
       (holder, life) => holder.carryOut(target.uid, { number, batch }, life),
-      { progress: (holder) => holder.progressOf(target.uid, number) },
+      {
+        holdsMs: confirmedForMs,
+        progress: (holder) => holder.progressOf(target.uid, number),
+        isBegun: (holder) => holder.isBegun(target.uid, number),
+      },
     );
   };
 }

@@ -17,6 +17,8 @@ export interface PermitHolder {
   next(uid: string, question?: Question): Answer;
   carryOut(uid: string, request: BatchRequest, life: PermitLife): Promise<BatchResult>;
   progressOf(uid: string, batch: number): PermitProgress;
+  /** Whether the update of each pod of a batch has begun. */
+  isBegun(uid: string, batch: number): boolean;
 }
 
 export interface FleetDependencies<Holder = PermitHolder> {
@@ -26,7 +28,13 @@ export interface FleetDependencies<Holder = PermitHolder> {
   readonly attempt: () => FleetAttempt;
 }
 
-export type FleetAttempt = Omit<PermitLifeOptions, 'progress'>;
+export type FleetAttempt = Omit<PermitLifeOptions, 'progress' | 'holdsMs' | 'isBegun'>;
+
+/** How a permit lives, and what is told of it. */
+interface LifeOfPermit<Holder> extends Pick<PermitLifeOptions, 'holdsMs'> {
+  readonly progress?: (holder: Holder) => unknown;
+  readonly isBegun?: (holder: Holder) => boolean;
+}
 
 /**
  * Hands something to the fleet queue for as long as Temporal confirms that this attempt counts, and answers what comes of
@@ -36,16 +44,20 @@ export async function whileItCounts<Answer, Holder = PermitHolder>(
   { queueOf, attempt }: FleetDependencies<Holder>,
   { kind, target, doing }: { readonly kind: string; readonly target: ObjectRef; readonly doing: string },
   hand: (holder: Holder, life: PermitLife) => Promise<Answer>,
-  { progress }: { readonly progress?: (holder: Holder) => unknown } = {},
+  { progress, isBegun, ...others }: LifeOfPermit<Holder> = {},
 ): Promise<Answer> {
   const options = attempt();
   let life: ConfirmedLife | undefined;
   try {
     life = await ConfirmedLife.begin({
-      ...options,
+      ...{ ...options, ...others },
       progress: () => {
         const holder = queueOf(kind);
         return holder && progress?.(holder);
+      },
+      isBegun: () => {
+        const holder = queueOf(kind);
+        return (holder && isBegun?.(holder)) === true;
       },
     });
     const holder = queueOf(kind);

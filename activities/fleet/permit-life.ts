@@ -11,29 +11,43 @@ export class TakenBack extends Error {
 export interface PermitLifeOptions {
   /** Sends a heartbeat with these details; resolves with Temporal's answer, rejects when there was none. */
   readonly confirm: (deadlineMs: number, details?: unknown) => Promise<Confirmation>;
+  /** Has the SDK send a heartbeat with these details, of which nobody learns whether Temporal received it. */
+  readonly heartbeat: (details?: unknown) => void;
   /** What people see of it meanwhile. Absent: nothing. */
   readonly progress?: () => unknown;
+  /** For how long a confirmation counts. Absent: for the heartbeat timeout, which is the most. */
+  readonly holdsMs?: number;
+  /** Whether all that it permits has begun, so that there is nothing to be confirmed. Absent: never. */
+  readonly isBegun?: () => boolean;
   /** The activity's heartbeat timeout: after this long without a heartbeat Temporal gives it to another worker. */
   readonly heartbeatTimeoutMs: number;
   /** Aborts when the SDK hears of a cancellation, or this worker shuts down. */
   readonly cancelled: AbortSignal;
 }
 
+/** After how long a heartbeat without an answer is sent again. */
+const againMs = 1_000;
+
+/** How far apart heartbeats are when there is nothing to be confirmed, at least. */
+const sdkBeatMs = 25_000;
+
 /**
- * A permit lives from one confirmed heartbeat for the heartbeat timeout and no longer, counted from when the heartbeat was
+ * A permit lets something begin for `holdsMs` from one confirmed heartbeat and no longer, counted from when the heartbeat was
  * sent: Temporal counts from when it came in, which is later. So while Temporal is away nothing new is disrupted, and of
- * two attempts at one activity never two hold a permit, however long a process was frozen.
+ * two attempts at one activity never two hold a permit, however long a process was frozen (P-6).
  */
 export class ConfirmedLife implements PermitLife {
   readonly #options: PermitLifeOptions;
+  readonly #holdsMs: number;
   readonly #end = new AbortController();
   readonly #onCancelled = () => this.#end.abort(this.#options.cancelled.reason);
   #timer: NodeJS.Timeout | undefined;
-  #untilMs = 0;
-  readonly #begunAtMs = performance.now();
+  #confirmedAtMs = performance.now();
+  #beatAtMs = performance.now();
 
   private constructor(options: PermitLifeOptions) {
     this.#options = options;
+    this.#holdsMs = Math.min(options.holdsMs ?? options.heartbeatTimeoutMs, options.heartbeatTimeoutMs);
   }
 
   /** A life that Temporal has confirmed; throws when it does not, so that no permit is handed in. */
@@ -41,11 +55,11 @@ export class ConfirmedLife implements PermitLife {
     const life = new ConfirmedLife(options);
     options.cancelled.throwIfAborted();
     options.cancelled.addEventListener('abort', life.#onCancelled, { once: true });
-    life.#untilMs = performance.now() + options.heartbeatTimeoutMs;
     try {
-      await life.#confirm();
+      // A task may be late. Where the heartbeat timeout is longer, its start is confirmation enough: there is no other attempt.
+      if (life.#holdsMs === options.heartbeatTimeoutMs) await life.#confirm();
       life.ended.throwIfAborted();
-      life.#confirmLater();
+      life.#beatLater(life.#holdsMs / 2);
       return life;
     } catch (error) {
       life.stop();
@@ -58,8 +72,9 @@ export class ConfirmedLife implements PermitLife {
   }
 
   isAlive(): boolean {
-    if (performance.now() >= this.#untilMs) this.#end.abort(new Error('Temporal has not confirmed the permit in time'));
-    return !this.#end.signal.aborted;
+    const isOver = performance.now() >= this.#confirmedAtMs + this.#holdsMs;
+    if (isOver) this.#end.abort(new Error('Temporal has not confirmed the permit in time'));
+    return !this.ended.aborted;
   }
 
   /** Ends it, when the verdict has come or nobody waits for it any more. */
@@ -69,30 +84,38 @@ export class ConfirmedLife implements PermitLife {
     this.#end.abort(new Error('the activity has ended'));
   }
 
+  #beatLater(inMs: number): void {
+    if (!this.ended.aborted) this.#timer = setTimeout(() => void this.#beat(), inMs);
+  }
+
+  async #beat(): Promise<void> {
+    const { isBegun } = this.#options;
+    let inMs = this.#holdsMs / 2;
+    if (isBegun?.()) this.#tellSdk();
+    else {
+      // One without an answer says nothing: the permit holds until its time is over.
+      await this.#confirm().catch(() => {
+        if (this.isAlive()) inMs = Math.min(inMs, againMs);
+      });
+    }
+    this.#beatLater(inMs);
+  }
+
   async #confirm(): Promise<void> {
-    const { confirm, heartbeatTimeoutMs, progress } = this.#options;
+    const { confirm, progress } = this.#options;
     const sentAtMs = performance.now();
-    const answer = await confirm(heartbeatTimeoutMs / 3, progress?.());
-    if (answer === 'counts' && this.isAlive()) this.#untilMs = sentAtMs + heartbeatTimeoutMs;
+    this.#beatAtMs = sentAtMs;
+    const answer = await confirm(this.#holdsMs / 3, progress?.());
+    if (answer === 'counts') this.#confirmedAtMs = sentAtMs;
     if (answer === 'cancelled') this.#end.abort(new TakenBack('the permit was revoked'));
     if (answer === 'gone') this.#end.abort(new Error('Temporal has started another attempt of the activity'));
   }
 
-  /** Four beats in the first timeout, in which most is begun, so that a lost one costs nothing; two in each later one. */
-  #beatMs(): number {
-    const { heartbeatTimeoutMs } = this.#options;
-    const isLong = performance.now() - this.#begunAtMs > heartbeatTimeoutMs;
-    return heartbeatTimeoutMs / (isLong ? 2 : 4);
-  }
-
-  #confirmLater(): void {
-    this.#timer = setTimeout(() => {
-      // No answer is no news: the permit lives on until its time is over.
-      void this.#confirm()
-        .catch(() => undefined)
-        .then(() => {
-          if (this.isAlive()) this.#confirmLater();
-        });
-    }, this.#beatMs());
+  #tellSdk(): void {
+    const { heartbeat, progress } = this.#options;
+    const nowMs = performance.now();
+    if (nowMs - this.#beatAtMs < sdkBeatMs) return;
+    this.#beatAtMs = nowMs;
+    heartbeat(progress?.());
   }
 }

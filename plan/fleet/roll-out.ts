@@ -57,6 +57,8 @@ export interface InFlight {
   readonly number: number;
   readonly batch: PodBatch;
   readonly startedAtMs: number;
+  /** The leading watcher that has named its pods. Absent: unknown. */
+  readonly term?: string;
   /** Since when the leading watcher has named its pods once more, as if it had not received it. Absent: it has not. */
   readonly namedAgainAtMs?: number;
 }
@@ -168,12 +170,12 @@ export function heard(progress: RollOutProgress, news: RollOutNews): RollOutProg
     case 'applied': {
       const { notApplied: _, ...others } = progress;
       const known = { ...others, commands: progress.commands.filter(({ key }) => key !== news.key) };
-      return news.next ? answered(known, news.next, news.atMs) : { ...known, mustAsk: true };
+      return news.next ? answered(known, news.next, news) : { ...known, mustAsk: true };
     }
     case 'notApplied':
       return { ...progress, notApplied: news.waitingFor };
     case 'answer':
-      return answered(progress, news.answer, news.atMs);
+      return answered(progress, news.answer, { atMs: news.atMs, isAsked: true });
     case 'notAnswered': {
       // it was asked as something has changed, so what was answered before does not end it
       const { end: _, ...others } = progress;
@@ -182,6 +184,7 @@ export function heard(progress: RollOutProgress, news: RollOutNews): RollOutProg
     case 'carriedOut':
       return carriedOut(progress, news);
     case 'lost':
+      if (!progress.inFlight.some(({ number }) => number === news.number)) return progress;
       return { ...withoutBatch(progress, news.number, `batch ${news.number}: ${news.why}`), mustAsk: true };
     case 'graceOver':
       return progress;
@@ -219,15 +222,24 @@ function commanded(progress: RollOutProgress, command: GivenCommand): RollOutPro
   return { ...others, commands: [...before, command], ...(isSame && notApplied && { notApplied }) };
 }
 
-function answered(before: RollOutProgress, answer: Answer, atMs: number): RollOutProgress {
+/** `isAsked`: it answers a question, and does not come with a result. */
+function answered(
+  before: RollOutProgress,
+  answer: Answer,
+  { atMs, isAsked = false }: { readonly atMs: number; readonly isAsked?: boolean },
+): RollOutProgress {
   const { order } = answer;
-  const isOutdated = order !== undefined && before.order?.term === order.term && before.order.nth > order.nth;
-  if (isOutdated) return before;
+  if (order && before.order) {
+    const isOfAnother = before.order.term !== order.term;
+    // a result may be late, so only a question finds out who leads
+    if (isOfAnother && !isAsked) return { ...before, mustAsk: true };
+    if (!isOfAnother && before.order.nth > order.nth) return before;
+  }
   const { waitingFor: _, end: __, ...known } = withFacts(before, answer.facts);
   const batches = answer.kind === 'pods' ? answer.batches : [];
   const named = new Set(batches.flatMap(({ pods }) => pods.map(({ uid }) => uid)));
   const inFlight = before.inFlight.map((one) => namedAgain(one, named, atMs));
-  const progress = { ...known, inFlight, ...(order && { order }) };
+  const progress = handedInAgain({ ...known, inFlight, ...(order && { order }) }, atMs);
   switch (answer.kind) {
     case 'pods':
       // what was answered before a hold may not go; it is asked again when the hold is applied, or taken back, or by the next run
@@ -244,14 +256,15 @@ function answered(before: RollOutProgress, answer: Answer, atMs: number): RollOu
       return { ...progress, summary, end: 'done', ...(!isKnown && { log: withLine(progress.log, summary) }) };
     }
     case 'withdrawn':
-      return { ...progress, end: 'withdrawn' };
+      // nothing is handed in again
+      return { ...known, end: 'withdrawn' };
   }
 }
 
 /** The pods that are in no batch yet go in further ones, as many as may be in flight. */
 function permitted(
   progress: RollOutProgress,
-  { batches, more, of, updated }: Extract<Answer, { kind: 'pods' }>,
+  { batches, more, of, updated, order }: Extract<Answer, { kind: 'pods' }>,
   atMs: number,
 ): RollOutProgress {
   const { inFlight, next } = progress;
@@ -261,7 +274,7 @@ function permitted(
     .filter(({ pods }) => pods.length > 0);
   const begun = fresh
     .slice(0, Math.max(mostInFlight - inFlight.length, 0))
-    .map((batch, index) => ({ number: next + index, batch, startedAtMs: atMs }));
+    .map((batch, index) => ({ number: next + index, batch, startedAtMs: atMs, ...(order && { term: order.term }) }));
   const [batch] = batches;
   const isStuck = ({ namedAgainAtMs = atMs }: InFlight) => atMs - namedAgainAtMs >= handInMs;
   const stuck = begun.length > 0 ? [] : inFlight.filter(isStuck);
@@ -275,6 +288,39 @@ function permitted(
     next: next + begun.length,
     inFlight: [...inFlight, ...begun],
   };
+}
+
+/**
+ * Batches that an earlier leader has named are handed in again, under numbers of their own: this may know nothing of them. Not
+ * while a hold is on its way, as that forbids them, and not by a run that hands them over.
+ */
+function handedInAgain(progress: RollOutProgress, atMs: number): RollOutProgress {
+  const { inFlight, commands, isHandingOver, next, order } = progress;
+  const isOfAnother = ({ term }: InFlight) => order !== undefined && term !== undefined && term !== order.term;
+  const stale = inFlight.filter(isOfAnother);
+  if (order === undefined || stale.length === 0 || isHandingOver || commands.some(isHold)) return progress;
+  const again = stale.map(
+    ({ batch }, index): InFlight => ({
+      number: next + index,
+      batch,
+      startedAtMs: atMs,
+      term: order.term,
+    }),
+  );
+  return {
+    ...progress,
+    next: next + again.length,
+    inFlight: [...inFlight.filter((one) => !isOfAnother(one)), ...again],
+    log: withLine(progress.log, againText(stale, again)),
+  };
+}
+
+function againText(stale: readonly InFlight[], again: readonly InFlight[]): string {
+  const numbers = (batches: readonly InFlight[]) => {
+    const [first, last] = [batches.at(0)?.number, batches.at(-1)?.number];
+    return first === last ? `batch ${first}` : `batches ${first} to ${last}`;
+  };
+  return `another watcher leads: ${numbers(stale)} handed in again as ${numbers(again)}`;
 }
 
 /** The batch, with since when each answer has named pods of it: the leading watcher has not received it. */
@@ -317,7 +363,7 @@ function carriedOut(
   const line = `batch ${number}: ${pods} pods in ${seconds} s${failed}; ${result.summary}`;
   const summary = progress.end === 'done' ? progress.summary : result.summary || progress.summary;
   const known = { ...withoutBatch(progress, number, line), summary };
-  return progress.end === 'withdrawn' ? known : answered(known, result.next, atMs);
+  return progress.end === 'withdrawn' ? known : answered(known, result.next, { atMs });
 }
 
 function withoutBatch(progress: RollOutProgress, number: number, line: string): RollOutProgress {

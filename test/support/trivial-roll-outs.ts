@@ -357,6 +357,7 @@ function holderWith(holder: PermitHolder, moments: BatchMoments, isLeading: () =
       return holder.next(uid, question);
     },
     progressOf: (...args) => holder.progressOf(...args),
+    isBegun: (...args) => holder.isBegun(...args),
     async carryOut(uid, request, life) {
       await moments.beforePermit(uid);
       const result = await holder.carryOut(uid, request, life);

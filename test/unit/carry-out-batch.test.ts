@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { CancelledFailure } from '@temporalio/common';
 import { carryOutBatchActivity, nextActivity } from '../../activities/fleet/batches.ts';
+import { awaitNodesActivity, type NodeHolder } from '../../activities/fleet/nodes.ts';
 import type { PermitHolder } from '../../activities/fleet/permit-holder.ts';
 import type { Confirmation } from '../../activities/fleet/permit-life.ts';
 import { batchOf } from '../../plan/fleet/batch.ts';
@@ -25,11 +26,13 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-/** An attempt with a heartbeat timeout of 8 s, and the queue to which it submits its permit. */
+/** An attempt with a heartbeat timeout of a minute, and the queue to which it submits its permit. */
 function attempt() {
   const sdk = new AbortController();
   let answer: () => Promise<Confirmation> = async () => 'counts';
   const heartbeats = jest.fn((_deadlineMs: number, _details?: unknown) => answer());
+  const sdkHeartbeats = jest.fn((_details?: unknown) => undefined);
+  const state = { isBegun: false };
   const verdict = Promise.withResolvers<BatchResult>();
   const handed: PermitLife[] = [];
   const holder: PermitHolder = {
@@ -43,16 +46,22 @@ function attempt() {
       throw new Error('nobody asks for that');
     },
     progressOf: (_, batch) => ({ now: [`batch ${batch}`] }),
+    isBegun: (uid, batch) => uid === target.uid && batch === request.number && state.isBegun,
   };
   const run = (queue: () => PermitHolder | undefined = () => holder) =>
     carryOutBatchActivity({
       queueOf: queue,
-      attempt: () => ({ heartbeatTimeoutMs: 8_000, cancelled: sdk.signal, confirm: heartbeats }),
+      attempt: () => ({
+        ...{ heartbeatTimeoutMs: 60_000, cancelled: sdk.signal },
+        ...{ confirm: heartbeats, heartbeat: sdkHeartbeats },
+      }),
     })({ kind: 'CloneSet', target, ...request });
   return {
     run,
     handed,
     heartbeats,
+    sdkHeartbeats,
+    state,
     decide: verdict.resolve,
     answerWith: (next: () => Promise<Confirmation>) => {
       answer = next;
@@ -65,31 +74,54 @@ const pass = (ms = 0) => jest.advanceTimersByTimeAsync(ms);
 const noAnswer = () => Promise.reject(new Error('14 UNAVAILABLE'));
 
 describe('carryOutBatchActivity', () => {
-  it('P-3: waits for the result, which brings the next answer, and heartbeats until it comes, with what people see of the batch', async () => {
-    const { run, heartbeats, decide, handed } = attempt();
+  it('P-3: waits for the result, which brings the next answer; P-6: meanwhile Temporal confirms the attempt every 5 s', async () => {
+    const { run, heartbeats, sdkHeartbeats, decide, handed } = attempt();
     const result = run();
-    await pass(60_000);
-    // four in the first timeout of 10 s, two in each later one
-    expect(heartbeats.mock.calls.length).toBeGreaterThan(12);
-    expect(heartbeats.mock.calls.length).toBeLessThan(20);
+    await pass(4_900);
+    expect([heartbeats.mock.calls, handed[0]?.isAlive()]).toEqual([[], true]);
+    await pass(55_200);
+    expect(heartbeats).toHaveBeenCalledTimes(12);
     expect(heartbeats.mock.lastCall?.[1]).toEqual({ now: ['batch 3'] });
-    expect(handed[0]?.isAlive()).toBe(true);
+    expect([sdkHeartbeats.mock.calls, handed[0]?.isAlive()]).toEqual([[], true]);
     decide(done);
     await expect(result).resolves.toEqual(done);
     expect(handed[0]?.isAlive()).toBe(false);
     expect(jest.getTimerCount()).toBe(0);
   });
 
-  it('submits no permit before Temporal has confirmed the attempt', async () => {
-    const { run, handed, answerWith } = attempt();
-    answerWith(async () => 'gone');
-    await expect(run()).rejects.toMatchObject({
-      type: 'Unreachable',
-      message: 'Cannot carry out batch 3 of CloneSet "shop/web": Temporal has started another attempt of the activity',
-    });
-    answerWith(noAnswer);
-    await expect(run()).rejects.toMatchObject({ type: 'Unreachable', nonRetryable: false });
-    expect(handed).toEqual([]);
+  it('P-6: once all has begun the SDK sends a heartbeat every 25 s, and nothing else does', async () => {
+    const { run, heartbeats, sdkHeartbeats, decide, state } = attempt();
+    const result = run();
+    await pass(1_000);
+    state.isBegun = true;
+    await pass(299_500);
+    expect([heartbeats.mock.calls, sdkHeartbeats.mock.calls.length]).toEqual([[], 12]);
+    expect(sdkHeartbeats.mock.lastCall).toEqual([{ now: ['batch 3'] }]);
+    decide(done);
+    await expect(result).resolves.toEqual(done);
+  });
+
+  it('P-6: what is to begin later begins when Temporal confirms the attempt again', async () => {
+    const { run, heartbeats, handed, decide, state } = attempt();
+    const result = run();
+    state.isBegun = true;
+    await pass(121_000);
+    state.isBegun = false;
+    await pass(5_000);
+    expect(heartbeats).toHaveBeenCalledTimes(1);
+    expect(handed[0]?.isAlive()).toBe(true);
+    decide(done);
+    await expect(result).resolves.toEqual(done);
+  });
+
+  it('P-6: what is to begin before that ends the permit, so that another attempt brings it', async () => {
+    const { run, handed, state } = attempt();
+    const failed = expect(run()).rejects.toMatchObject({ type: 'Unreachable', nonRetryable: false });
+    state.isBegun = true;
+    await pass(121_000);
+    state.isBegun = false;
+    expect(handed[0]?.isAlive()).toBe(false);
+    await failed;
   });
 
   it('fails while this watcher does not lead, so that another one takes the task', async () => {
@@ -115,22 +147,34 @@ describe('carryOutBatchActivity', () => {
     const failed = expect(run()).rejects.toBeInstanceOf(CancelledFailure);
     await pass();
     answerWith(async () => 'cancelled');
-    await pass(2_000);
+    await pass(5_000);
     expect(handed[0]?.isAlive()).toBe(false);
     cancel();
     await failed;
   });
 
-  it('ends the permit when Temporal has not answered for the heartbeat timeout', async () => {
+  it('ends when another attempt has begun', async () => {
     const { run, handed, answerWith } = attempt();
+    answerWith(async () => 'gone');
+    const failed = expect(run()).rejects.toMatchObject({
+      type: 'Unreachable',
+      message: 'Cannot carry out batch 3 of CloneSet "shop/web": Temporal has started another attempt of the activity',
+    });
+    await pass(5_000);
+    expect(handed[0]?.isAlive()).toBe(false);
+    await failed;
+  });
+
+  it('P-6: ends the permit when Temporal has not answered for ten seconds, though it is asked every second', async () => {
+    const { run, handed, heartbeats, answerWith } = attempt();
     const failed = expect(run()).rejects.toMatchObject({
       type: 'Unreachable',
       message: expect.stringContaining('Temporal has not confirmed the permit in time'),
     });
-    await pass(4_000);
+    await pass(5_000);
     answerWith(noAnswer);
-    await pass(7_900);
-    expect(handed[0]?.isAlive()).toBe(true);
+    await pass(9_900);
+    expect([handed[0]?.isAlive(), heartbeats.mock.calls.length]).toEqual([true, 6]);
     await pass(200);
     expect(handed[0]?.isAlive()).toBe(false);
     await failed;
@@ -139,9 +183,9 @@ describe('carryOutBatchActivity', () => {
   it('survives a silence that is shorter', async () => {
     const { run, handed, answerWith, decide } = attempt();
     const result = run();
-    await pass(4_000);
-    answerWith(noAnswer);
     await pass(5_000);
+    answerWith(noAnswer);
+    await pass(8_500);
     answerWith(async () => 'counts');
     await pass(30_000);
     expect(handed[0]?.isAlive()).toBe(true);
@@ -162,10 +206,47 @@ describe('carryOutBatchActivity', () => {
           }, 2_500);
         }),
     );
-    // Sent at 2,000 and answered at 4,500: it holds until 10,000.
-    await pass(9_900);
+    // Sent at 5,000 and answered at 7,500: it holds until 15,000.
+    await pass(14_900);
     expect(handed[0]?.isAlive()).toBe(true);
     await pass(200);
+    expect(handed[0]?.isAlive()).toBe(false);
+    await failed;
+  });
+});
+
+describe('an activity whose heartbeat timeout is as long as a confirmation counts', () => {
+  it('hands nothing in before Temporal has confirmed the attempt, as its task may be late', async () => {
+    const handed: PermitLife[] = [];
+    const holder: NodeHolder = {
+      await: async (_uid, _wave, life) => {
+        handed.push(life);
+        return await new Promise<never>((_, reject) =>
+          life.ended.addEventListener('abort', () => reject(life.ended.reason)),
+        );
+      },
+      ask: () => Promise.reject(new Error('nobody asks for that')),
+      progressOf: () => undefined,
+    };
+    let confirm: () => Promise<Confirmation> = async () => 'gone';
+    const awaitWave = awaitNodesActivity({
+      queueOf: () => holder,
+      attempt: () => ({
+        ...{ heartbeatTimeoutMs: 10_000, cancelled: new AbortController().signal },
+        ...{ confirm: () => confirm(), heartbeat: () => undefined },
+      }),
+    });
+    const wave = { job: target, wave: 1, nodes: [] };
+    await expect(awaitWave(wave)).rejects.toMatchObject({ type: 'Unreachable', nonRetryable: false });
+    confirm = noAnswer;
+    await expect(awaitWave(wave)).rejects.toMatchObject({ type: 'Unreachable', nonRetryable: false });
+    expect(handed).toEqual([]);
+    confirm = async () => 'counts';
+    const failed = expect(awaitWave(wave)).rejects.toThrow('Temporal has not confirmed the permit in time');
+    await pass(9_000);
+    expect(handed[0]?.isAlive()).toBe(true);
+    confirm = noAnswer;
+    await pass(6_100);
     expect(handed[0]?.isAlive()).toBe(false);
     await failed;
   });

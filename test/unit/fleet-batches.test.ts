@@ -166,6 +166,25 @@ describe('a batch', () => {
     expect(queue.progressOf(uid, 1).waitingFor).toMatchObject({ reason: 'PausedByOperator' });
   });
 
+  it('P-6: has begun once the update of each pod has, also of one that is tried again or was begun by an earlier attempt', async () => {
+    const { cluster, queue, newTerm } = await fleetOfOldPods();
+    let isRefused = true;
+    cluster.beforeWrite = ({ kind, name }) => {
+      if (isRefused && kind === 'restart' && name === 'pod-1') throw new KubeError({ status: 503, message: 'away' });
+    };
+    pending(queue.carryOut(uid, batch(1, 'pod-0', 'pod-1'), forEver));
+    await pass(2_000);
+    expect([queue.isBegun(uid, 1), queue.isBegun(uid, 2)]).toEqual([false, false]);
+    isRefused = false;
+    await pass(10_000);
+    expect(queue.isBegun(uid, 1)).toBe(true);
+    const next = newTerm();
+    pending(next.carryOut(uid, batch(2, 'pod-0', 'pod-1'), forEver));
+    expect(next.isBegun(uid, 2)).toBe(false);
+    await pass(100);
+    expect(next.isBegun(uid, 2)).toBe(true);
+  });
+
   it('allows and does not oblige: what may not go now goes back', async () => {
     const started = await fleetOfOldPods({ maxUnavailable: 1 });
     const { cluster, queue } = started;

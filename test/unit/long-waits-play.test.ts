@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
-import type { PodBatch } from '../../plan/fleet/batch.ts';
 import {
   asked,
   asks,
@@ -22,7 +21,9 @@ const uid = 'fleet-1';
 const fleet = { uid, replicas: 5, revision: 'new', maxUnavailable: 2, minReadyMs: 0 };
 const facts: RollOutFacts = { generation: 2, revision: 'new', previous: 'old', replicas: 5 };
 const longWaitMs = 60_000;
-const forEver: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
+function lifeUntil(ended: AbortSignal): PermitLife {
+  return { isAlive: () => !ended.aborted, ended };
+}
 
 beforeEach(() => {
   jest.useFakeTimers({ now: Date.UTC(2026, 0, 1), doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] });
@@ -43,7 +44,9 @@ class Play {
   #queue: FleetQueue<TrivialWorld, TrivialStep> | undefined;
   #lost = new AbortController();
   #isAsking = false;
-  readonly #begun = new Set<PodBatch>();
+  /** What takes back each batch that is carried out, by run and number. */
+  readonly #begun = new Map<string, AbortController>();
+  #runs = 0;
   /** How often the roll-out has asked. */
   questions = 0;
   #pending = 0;
@@ -70,6 +73,7 @@ class Play {
       const isWanted = this.cluster.pods(uid).some(({ revision }) => revision !== fleet.revision);
       if (!this.#isRunning && isWanted) {
         this.progress = begun(facts, { namespace: 'shop' });
+        this.#runs += 1;
         this.#isRunning = this.#isBegun;
       }
       this.#put({ kind: 'changed' });
@@ -141,12 +145,17 @@ class Play {
 
   /** As the workflow does: batches first, then a question. */
   #workflow(): void {
+    const keyOf = (number: number) => `${this.#runs}/${number}`;
+    const wanted = new Set(this.progress.inFlight.map(({ number }) => keyOf(number)));
+    for (const [key, permit] of this.#begun) if (!wanted.has(key)) permit.abort(new Error('taken back'));
     for (const { number, batch } of this.progress.inFlight) {
-      if (this.#begun.has(batch)) continue;
-      this.#begun.add(batch);
+      if (this.#begun.has(keyOf(number))) continue;
+      const permit = new AbortController();
+      this.#begun.set(keyOf(number), permit);
       this.#attempt(
-        (queue) => queue.carryOut(uid, { number, batch }, forEver),
+        (queue) => queue.carryOut(uid, { number, batch }, lifeUntil(permit.signal)),
         (result) => this.#put({ kind: 'carriedOut', number, result, atMs: Date.now() }),
+        permit.signal,
       );
     }
     if (asks(this.progress) && !this.#isAsking) {
@@ -165,13 +174,18 @@ class Play {
     if (isOver(this.progress) && !this.#isAsking) this.#isRunning = false;
   }
 
-  /** An activity: it is tried again by the next leader. */
+  /** An activity: it is tried again, by the next leader too, until it is taken back. */
   #attempt<Answer>(
     ask: (queue: FleetQueue<TrivialWorld, TrivialStep>) => Promise<Answer>,
     answered: (answer: Answer) => void,
+    takenBack = new AbortController().signal,
   ): void {
     this.#pending += 1;
     const tryOnce = (): void => {
+      if (takenBack.aborted) {
+        this.#pending -= 1;
+        return;
+      }
       const queue = this.#queue;
       if (queue === undefined) throw new Error('there is no leader');
       void ask(queue).then(

@@ -63,7 +63,7 @@ interface Permit {
 }
 
 /**
- * One fleet between a user, an operator, a watcher whose cache is behind, and runs of the roll-out that may be terminated
+ * One fleet between a user, an operator, watchers one after the other whose caches are behind, and runs of the roll-out that may be terminated
  * or forgotten by Temporal at any time. What activities answer may be lost, and come in any order.
  */
 class Play {
@@ -83,6 +83,9 @@ class Play {
   #told: string | undefined;
   /** A run is to ask again after a pause. */
   #pauses = 0;
+  /** The watcher that leads, and how often one has answered. */
+  #term = 1;
+  #answers = 0;
   #revisions = 1;
   /** How much has happened. */
   #events = 0;
@@ -123,6 +126,8 @@ class Play {
       this.#events += 1;
     }
     this.run = { progress, inbox: [], isAsking };
+    const wanted = new Set(progress.inFlight.map(({ number }) => number));
+    for (const number of this.#permits.keys()) if (!wanted.has(number)) this.#permits.delete(number);
     if (isLast && progress.inFlight.length === 0) {
       this.#say(`the run ends: ${progress.end}`);
       this.#forgetRun();
@@ -153,6 +158,14 @@ class Play {
     if (number === undefined) return;
     this.#permits.delete(number);
     this.#received.delete(number);
+  }
+
+  /** Another watcher leads. What the one before has received comes to nothing, unless its result is on the way. */
+  changeLeader(): void {
+    this.#say('another watcher leads');
+    this.#term += 1;
+    this.#permits.clear();
+    this.#told = undefined;
   }
 
   /** The activity of the first batch is ended by hand. */
@@ -360,7 +373,7 @@ class Play {
   #answer(): Answer {
     const answer = this.#next();
     this.#told = JSON.stringify(answer);
-    return answer;
+    return { ...answer, order: { term: `term ${this.#term}`, nth: ++this.#answers } };
   }
 
   #undo() {
@@ -463,6 +476,7 @@ const seldom: readonly Step[] = [
   (play) => play.refuse(),
   (play) => play.retryBatch(),
   (play) => play.endBatch(),
+  (play) => play.changeLeader(),
   (play) => play.withdraw(),
   (play) => play.later(),
   (play) => play.loseRun(),

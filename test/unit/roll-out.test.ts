@@ -460,13 +460,49 @@ describe('a roll-out', () => {
         expect(overtaken).toMatchObject({ ...known, inFlight: [], log: expect.anything() });
       }
     }
-    // of another leader nobody knows
-    const other = hearing(
-      both,
-      through(2, done, [], later),
-      through(1, wait('NotReady'), [], { order: { term: 'b', nth: 1 } }),
+  });
+
+  it('P-6: what comes with a result of another leader says nothing, and is a reason to ask', () => {
+    const both = hearing(start, answer(pods('web-a'), { order: { term: 'a', nth: 1 } }));
+    const asking = asked(both);
+    for (const next of [done, wait('NotReady'), pods('web-b')]) {
+      const other = hearing(asking, through(1, next, [], { order: { term: 'b', nth: 1 } }));
+      expect([asks(other), isOver(other), other.waitingFor, other.inFlight]).toEqual([true, false, undefined, []]);
+    }
+  });
+
+  it('P-6: batches that were named by an earlier leader are handed in again, under numbers of their own', () => {
+    const of = (term: string, nth: number): Told => ({ order: { term, nth }, atMs: nowMs + nth });
+    const before = hearing(
+      start,
+      answer(pods('web-a'), of('a', 1)),
+      through(1, pods('web-b', 'web-c'), [], of('a', 2)),
     );
-    expect([isOver(other), other.waitingFor?.reason]).toEqual([false, 'NotReady']);
+    const [batch] = before.inFlight;
+    const after = hearing(before, answer(pods('web-b', 'web-c', 'web-d'), of('b', 3)));
+    expect(after.inFlight).toEqual([
+      { ...batch, number: 3, startedAtMs: nowMs + 3, term: 'b' },
+      expect.objectContaining({ number: 4, term: 'b', batch: batchOf('web-2', [chosen('web-d')]) }),
+    ]);
+    expect(after.log.at(-1)).toBe('another watcher leads: batch 2 handed in again as batch 3');
+    // what becomes of the earlier one says nothing, whoever answers; the later one is what is waited for
+    const late = [lost(2), through(2, done, [], of('a', 9)), through(2, done, [], of('b', 9))];
+    for (const news of late) expect(hearing(after, news)).toEqual(after);
+    expect(hearing(after, answer(nothing, of('b', 4))).inFlight).toEqual(after.inFlight);
+  });
+
+  it('P-6: no batch is handed in again while a hold is on its way, nor by a run that hands over', () => {
+    const before = hearing(start, answer(pods('web-a'), { order: { term: 'a', nth: 1 } }));
+    const other = answer(nothing, { order: { term: 'b', nth: 1 } });
+    const held = hearing(receiving(before, command('pause')), other);
+    expect(held.inFlight).toEqual(before.inFlight);
+    expect(hearing(handingOver(before), other).inFlight).toEqual(before.inFlight);
+    // then it is given back by the watcher that leads
+    const [{ key } = { key: '' }] = held.commands;
+    const next = { ...nothing, order: { term: 'b', nth: 2 } };
+    expect(hearing(held, { kind: 'applied', key, next, atMs: nowMs }).inFlight).toMatchObject([
+      { number: 2, term: 'b' },
+    ]);
   });
 
   it('turns to a newer revision, and does not go back with an answer that is older', () => {

@@ -81,7 +81,6 @@ export class RollOutPermits {
 
   /** What may be disrupted now, as input of the planner; with pods of batches that are on their way here. */
   permit(onTheirWay: readonly JustPermitted[] = []): Permit {
-    this.#dropDead();
     const pods = new Map(onTheirWay.flatMap(({ revision, uids }) => uids.map((uid) => [uid, revision] as const)));
     const inPlaceOnly = new Set<string>();
     for (const { request, pods: named, outcomes } of this.#batches.values()) {
@@ -121,6 +120,12 @@ export class RollOutPermits {
   progressOf(number: number): PermitProgress {
     const now = this.#now.get(number);
     return { ...this.#progress, ...(now && { now }) };
+  }
+
+  /** Whether the update of each pod of a batch has begun, so that nothing is disrupted under it any more. */
+  isBegun(number: number): boolean {
+    const held = this.#batches.get(number);
+    return held !== undefined && [...held.pods.keys()].every((uid) => held.outcomes.has(uid) || held.underWay.has(uid));
   }
 
   /** Ends everything: the object is gone. */
@@ -208,12 +213,6 @@ export class RollOutPermits {
   #batchOf(uid: string): HeldBatch | undefined {
     for (const held of this.#batches.values()) if (held.pods.has(uid) && !held.outcomes.has(uid)) return held;
     return undefined;
-  }
-
-  #dropDead(): void {
-    for (const held of [...this.#batches.values()]) {
-      if (!held.life.isAlive()) held.fail(held.life.ended.reason);
-    }
   }
 
   /** Settles the pods of a batch that are through; answers those that are gone and for which another is to come. */

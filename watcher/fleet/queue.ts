@@ -293,6 +293,11 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     return rollOut;
   }
 
+  /** Whether the update of each pod of a batch of this object has begun. */
+  isBegun(uid: string, batch: number): boolean {
+    return this.#rollOuts.get(uid)?.permits.isBegun(batch) === true;
+  }
+
   /** What people are told of a batch of this object. */
   progressOf(uid: string, batch: number): PermitProgress {
     const rollOut = this.#rollOuts.get(uid);

@@ -63,10 +63,10 @@ export const kube = remote(
 
 /**
  * How long a permit outlives the last heartbeat that Temporal has confirmed: for this long a dead watcher is not
- * detected, and for this long new pods may be disrupted after Temporal went away. A permit that waits costs less, and
- * has nothing to disrupt.
+ * detected, and for this long something may be disrupted after Temporal went away. A permit that waits costs less, and
+ * has nothing to disrupt. A batch is handed in again as soon as another watcher answers, and asks for itself whether it counts (P-6).
  */
-export const permitLife = { working: '10s', waiting: '30s' } as const;
+export const permitLife = { batch: '60s', working: '10s', waiting: '30s' } as const;
 
 const byLeader = {
   taskQueue: queues.fleet,
@@ -78,10 +78,19 @@ const byLeader = {
 /** The leading watcher. A cancelled activity is withdrawn there at once. */
 export const fleet = remote(
   { ...byLeader, cancellationType: ActivityCancellationType.TRY_CANCEL },
-  'fleet.v1.carryOutBatch',
   'fleet.v1.tellNodes',
   'fleet.v1.awaitNodes',
   'fleet.v1.awaitSwap',
+);
+
+/** The same, for batches of pods. */
+export const fleetBatches = remote(
+  {
+    ...byLeader,
+    heartbeatTimeout: permitLife.batch,
+    cancellationType: ActivityCancellationType.TRY_CANCEL,
+  },
+  'fleet.v1.carryOutBatch',
 );
 
 /** The same, for single writes: what a cancelled one has written all the same is its result. */
