@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
-import { currentAttempt } from '../activities/fleet/attempt.ts';
+import { currentAttempt, currentRunId } from '../activities/fleet/attempt.ts';
 import { awaitHandOver } from '../activities/fleet/await-hand-over.ts';
 import { carryOutBatchActivity, nextActivity } from '../activities/fleet/batches.ts';
 import { applyCommandActivity } from '../activities/fleet/commands.ts';
@@ -100,7 +100,7 @@ export function fleetActivities(
   { permitHolder, commandHolder, nodeHolder, swapHolder, kube }: Omit<FleetWork, 'ended'>,
   { client, resourceOf = fleetResource }: Pick<FleetWorkerDependencies, 'client' | 'resourceOf'>,
 ): FleetActivities & EarlierFleetActivities {
-  const fleets = { queueOf: permitHolder, attempt: () => currentAttempt(client) };
+  const fleets = { queueOf: permitHolder, attempt: () => currentAttempt(client), runId: currentRunId };
   const nodes = { ...fleets, queueOf: nodeHolder };
   const swaps = { ...fleets, queueOf: swapHolder };
   const recordOrders = recordOrdersActivity({ kube, resourceOf });

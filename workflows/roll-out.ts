@@ -7,6 +7,7 @@ import {
   asked,
   asks,
   begun,
+  carriedIn,
   detailsOf,
   doneReason,
   handingOver,
@@ -16,6 +17,7 @@ import {
   isEnding,
   isHold,
   justPermitted,
+  mayBegin,
   meantBy,
   phaseOf,
   type RollOutNews,
@@ -202,7 +204,7 @@ function carrier({ kind, target }: RollOutOperation, inbox: News) {
     carryOut(progress: RollOutProgress): void {
       const wanted = new Set(progress.inFlight.map(({ number }) => number));
       for (const [number, permit] of permits) if (!wanted.has(number)) permit.revoke();
-      for (const inFlight of progress.inFlight) {
+      for (const inFlight of mayBegin(progress)) {
         const { number, batch } = inFlight;
         if (begun.has(number)) continue;
         begun.add(number);
@@ -239,7 +241,7 @@ function asker({ kind, target }: RollOutOperation, inbox: News, refusalsBefore =
     refusals: () => refusals,
     ask(progress: RollOutProgress): void {
       isOpen = true;
-      const input = { kind, target, justPermitted: justPermitted(progress, Date.now()) };
+      const input = { kind, target, justPermitted: justPermitted(progress, Date.now()), carried: carriedIn(progress) };
       const { result } = revocable(() => fleetLooks['fleet.v1.next'].executeWithOptions(questionOptions, [input]));
       void result.then(answered, refused);
     },

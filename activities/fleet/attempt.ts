@@ -7,7 +7,7 @@ import type { Confirmation } from './permit-life.ts';
 /** gRPC's code for an attempt that Temporal has given up. */
 const notFound = 5;
 
-/** The share of the heartbeat timeout after which the SDK has to hear of a heartbeat, or it gives the attempt up. */
+/** The share of the heartbeat timeout after which the SDK has to hear of a heartbeat: by a timer of its own it gives the attempt up. */
 const sdkShare = 0.8;
 
 /**
@@ -49,6 +49,11 @@ export function currentAttempt(client: Client): FleetAttempt {
       }
     },
   };
+}
+
+/** The run whose activity is being executed. */
+export function currentRunId(): string {
+  return Context.current().info.workflowExecution?.runId ?? '';
 }
 
 /** As the SDK encodes the details of its own heartbeats. */

@@ -1,6 +1,6 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
-import type { Answer, BatchResult, JustPermitted } from '../../plan/fleet/permit.ts';
+import type { Answer, BatchResult, CarriedBatches, JustPermitted } from '../../plan/fleet/permit.ts';
 import { shortened } from '../../plan/text-size.ts';
 import type { BatchRequest } from '../../watcher/fleet/held-batch.ts';
 import { type FleetDependencies, longestWhyBytes, whileItCounts } from './permit-holder.ts';
@@ -15,20 +15,25 @@ interface RolledOut {
 export interface NextInput extends RolledOut {
   /** Absent: none. */
   readonly justPermitted?: readonly JustPermitted[];
+  /** The batches that count. Absent: those that there are. */
+  readonly carried?: CarriedBatches;
 }
 
-export interface CarryOutBatchInput extends RolledOut, BatchRequest {}
+export interface CarryOutBatchInput extends RolledOut, Omit<BatchRequest, 'run'> {}
 
 /** So long after the last confirmed heartbeat updates of a batch may begin (P-6). */
 const confirmedForMs = 10_000;
 
 /** Answers which pods may go next, or why none may, from what the leading watcher knows at this moment. It changes nothing. */
-export function nextActivity({ queueOf }: Pick<FleetDependencies, 'queueOf'>): (input: NextInput) => Promise<Answer> {
-  return async ({ kind, target, justPermitted = [] }) => {
+export function nextActivity({
+  queueOf,
+  runId,
+}: Pick<FleetDependencies, 'queueOf' | 'runId'>): (input: NextInput) => Promise<Answer> {
+  return async ({ kind, target, justPermitted = [], carried }) => {
     try {
       const holder = queueOf(kind);
       if (!holder) throw new Error('this watcher is not the leader');
-      return holder.next(target.uid, { justPermitted });
+      return holder.next(target.uid, { justPermitted, ...(carried && { carried: { ...carried, run: runId() } }) });
     } catch (error) {
       const why = shortened(error instanceof Error ? error.message : String(error), longestWhyBytes);
       const attempted = `Cannot find out which pods of ${kind} "${qualifiedName(target)}" go next`;
@@ -49,7 +54,7 @@ export function carryOutBatchActivity(
     return await whileItCounts(
       dependencies,
       of,
-      (holder, life) => holder.carryOut(target.uid, { number, batch }, life),
+      (holder, life) => holder.carryOut(target.uid, { run: dependencies.runId(), number, batch }, life),
       {
         holdsMs: confirmedForMs,
         progress: (holder) => holder.progressOf(target.uid, number),

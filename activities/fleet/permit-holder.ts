@@ -11,6 +11,9 @@ import { ConfirmedLife, type PermitLifeOptions, TakenBack } from './permit-life.
 /** Failures travel through histories. */
 export const longestWhyBytes = 900;
 
+/** So long the SDK's own word of a cancellation is waited for. */
+const sdkWordMs = 10_000;
+
 /** The part of the fleet queue that is needed here; no queue while this watcher does not lead. */
 export interface PermitHolder {
   /** Which pods may go next. */
@@ -26,6 +29,8 @@ export interface FleetDependencies<Holder = PermitHolder> {
   readonly queueOf: (kind: string) => Holder | undefined;
   /** The attempt that is being executed. */
   readonly attempt: () => FleetAttempt;
+  /** The run whose activity is being executed. */
+  readonly runId: () => string;
 }
 
 export type FleetAttempt = Omit<PermitLifeOptions, 'progress' | 'holdsMs' | 'isBegun'>;
@@ -66,7 +71,7 @@ export async function whileItCounts<Answer, Holder = PermitHolder>(
   } catch (error) {
     const { cancelled } = options;
     // Temporal's answer to a heartbeat may be here before the SDK's own word, which alone ends an attempt as cancelled.
-    if (error instanceof TakenBack) await aborted(cancelled, options.heartbeatTimeoutMs);
+    if (error instanceof TakenBack) await aborted(cancelled, Math.min(options.heartbeatTimeoutMs, sdkWordMs));
     if (cancelled.aborted && cancelled.reason instanceof CancelledFailure) throw cancelled.reason;
     // Lost lease, silent Temporal, a newer attempt: in every case another attempt finds out what is true now.
     const why = shortened(error instanceof Error ? error.message : String(error), longestWhyBytes);

@@ -28,6 +28,8 @@ export interface PermitLifeOptions {
 /** After how long a heartbeat without an answer is sent again. */
 const againMs = 1_000;
 
+const notConfirmed = 'Temporal has not confirmed the permit in time';
+
 /** How far apart heartbeats are when there is nothing to be confirmed, at least. */
 const sdkBeatMs = 25_000;
 
@@ -43,7 +45,9 @@ export class ConfirmedLife implements PermitLife {
   readonly #onCancelled = () => this.#end.abort(this.#options.cancelled.reason);
   #timer: NodeJS.Timeout | undefined;
   #confirmedAtMs = performance.now();
-  #beatAtMs = performance.now();
+  /** Since when heartbeats got no answer. Absent: the last one did. */
+  #silentSinceMs: number | undefined;
+  #sdkBeatAtMs = performance.now();
 
   private constructor(options: PermitLifeOptions) {
     this.#options = options;
@@ -73,7 +77,7 @@ export class ConfirmedLife implements PermitLife {
 
   isAlive(): boolean {
     const isOver = performance.now() >= this.#confirmedAtMs + this.#holdsMs;
-    if (isOver) this.#end.abort(new Error('Temporal has not confirmed the permit in time'));
+    if (isOver) this.#end.abort(new Error(notConfirmed));
     return !this.ended.aborted;
   }
 
@@ -90,22 +94,22 @@ export class ConfirmedLife implements PermitLife {
 
   async #beat(): Promise<void> {
     const { isBegun } = this.#options;
-    let inMs = this.#holdsMs / 2;
     if (isBegun?.()) this.#tellSdk();
-    else {
-      // One without an answer says nothing: the permit holds until its time is over.
-      await this.#confirm().catch(() => {
-        if (this.isAlive()) inMs = Math.min(inMs, againMs);
-      });
-    }
-    this.#beatLater(inMs);
+    else await this.#confirm().catch(() => this.#unanswered());
+    this.#beatLater(this.#silentSinceMs === undefined ? this.#holdsMs / 2 : againMs);
+  }
+
+  /** One heartbeat without an answer says nothing. */
+  #unanswered(): void {
+    this.#silentSinceMs ??= performance.now();
+    if (performance.now() - this.#silentSinceMs >= this.#holdsMs) this.#end.abort(new Error(notConfirmed));
   }
 
   async #confirm(): Promise<void> {
     const { confirm, progress } = this.#options;
     const sentAtMs = performance.now();
-    this.#beatAtMs = sentAtMs;
     const answer = await confirm(this.#holdsMs / 3, progress?.());
+    this.#silentSinceMs = undefined;
     if (answer === 'counts') this.#confirmedAtMs = sentAtMs;
     if (answer === 'cancelled') this.#end.abort(new TakenBack('the permit was revoked'));
     if (answer === 'gone') this.#end.abort(new Error('Temporal has started another attempt of the activity'));
@@ -114,8 +118,8 @@ export class ConfirmedLife implements PermitLife {
   #tellSdk(): void {
     const { heartbeat, progress } = this.#options;
     const nowMs = performance.now();
-    if (nowMs - this.#beatAtMs < sdkBeatMs) return;
-    this.#beatAtMs = nowMs;
+    if (nowMs - this.#sdkBeatAtMs < sdkBeatMs) return;
+    this.#sdkBeatAtMs = nowMs;
     heartbeat(progress?.());
   }
 }

@@ -52,6 +52,14 @@ export interface JustPermitted {
   readonly uids: readonly string[];
 }
 
+/** The batches of a run that count when it asks. */
+export interface CarriedBatches {
+  /** In flight. */
+  readonly numbers: readonly number[];
+  /** The number of the next one: those from it on are handed in later. */
+  readonly next: number;
+}
+
 export type AnswerKind =
   /** Of `of` pods `updated` are where they are to go. `more`: further pods may go as well. */
   | {

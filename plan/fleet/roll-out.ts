@@ -11,7 +11,7 @@ import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { shortened, summaryBytes } from '../text-size.ts';
 import { batchText, mostInAnswer, mostInBatch, mostInFlight, type PodBatch, podsOf } from './batch.ts';
-import type { Answer, AnswerOrder, BatchResult, JustPermitted } from './permit.ts';
+import type { Answer, AnswerOrder, BatchResult, CarriedBatches, JustPermitted } from './permit.ts';
 import {
   isHeld,
   nameInOrders,
@@ -204,6 +204,16 @@ export function justPermitted({ inFlight }: RollOutProgress, nowMs: number): rea
   return last.map(({ batch }) => ({ revision: batch.revision, uids: batch.pods.map(({ uid }) => uid) }));
 }
 
+/** The batches that may be handed in. An answer and a hold may have been read together: then none, as the hold forbids them. */
+export function mayBegin({ inFlight, commands }: RollOutProgress): readonly InFlight[] {
+  return commands.some(isHold) ? [] : inFlight;
+}
+
+/** Which batches count, for the leading watcher to drop those that were taken back. */
+export function carriedIn({ inFlight, next }: RollOutProgress): CarriedBatches {
+  return { numbers: inFlight.map(({ number }) => number), next };
+}
+
 /** The next run goes on as soon as the batches in flight are through. */
 export function handingOver(progress: RollOutProgress): RollOutProgress {
   return { ...progress, isHandingOver: true };
@@ -317,10 +327,13 @@ function handedInAgain(progress: RollOutProgress, atMs: number): RollOutProgress
 
 function againText(stale: readonly InFlight[], again: readonly InFlight[]): string {
   const numbers = (batches: readonly InFlight[]) => {
-    const [first, last] = [batches.at(0)?.number, batches.at(-1)?.number];
-    return first === last ? `batch ${first}` : `batches ${first} to ${last}`;
+    const more = batches.length > mostShown ? ` and ${batches.length - mostShown} more` : '';
+    return `${batches
+      .slice(0, mostShown)
+      .map(({ number }) => number)
+      .join(', ')}${more}`;
   };
-  return `another watcher leads: ${numbers(stale)} handed in again as ${numbers(again)}`;
+  return `another watcher leads: handed in again are batches ${numbers(stale)}, as ${numbers(again)}`;
 }
 
 /** The batch, with since when each answer has named pods of it: the leading watcher has not received it. */

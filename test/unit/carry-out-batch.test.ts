@@ -1,5 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { asyncLocalStorage, type Context } from '@temporalio/activity';
+import type { Client } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
+import { currentAttempt } from '../../activities/fleet/attempt.ts';
 import { carryOutBatchActivity, nextActivity } from '../../activities/fleet/batches.ts';
 import { awaitNodesActivity, type NodeHolder } from '../../activities/fleet/nodes.ts';
 import type { PermitHolder } from '../../activities/fleet/permit-holder.ts';
@@ -37,7 +40,7 @@ function attempt() {
   const handed: PermitLife[] = [];
   const holder: PermitHolder = {
     carryOut(uid, given, life) {
-      expect([uid, given]).toEqual([target.uid, request]);
+      expect([uid, given]).toEqual([target.uid, { ...request, run: 'run-1' }]);
       handed.push(life);
       life.ended.addEventListener('abort', () => verdict.reject(life.ended.reason));
       return verdict.promise;
@@ -55,9 +58,11 @@ function attempt() {
         ...{ heartbeatTimeoutMs: 60_000, cancelled: sdk.signal },
         ...{ confirm: heartbeats, heartbeat: sdkHeartbeats },
       }),
+      runId: () => 'run-1',
     })({ kind: 'CloneSet', target, ...request });
   return {
     run,
+    holder,
     handed,
     heartbeats,
     sdkHeartbeats,
@@ -174,11 +179,77 @@ describe('carryOutBatchActivity', () => {
     await pass(5_000);
     answerWith(noAnswer);
     await pass(9_900);
-    expect([handed[0]?.isAlive(), heartbeats.mock.calls.length]).toEqual([true, 6]);
+    // nobody has asked whether it lives, so it goes on until ten seconds without an answer are over
+    expect([handed[0]?.ended.aborted, heartbeats.mock.calls.length]).toEqual([false, 6]);
+    await pass(5_200);
+    expect(handed[0]?.ended.aborted).toBe(true);
+    await failed;
+  });
+
+  it('P-6: lets nothing begin ten seconds after it was confirmed last', async () => {
+    const { run, handed, answerWith } = attempt();
+    const failed = expect(run()).rejects.toMatchObject({ type: 'Unreachable' });
+    await pass(5_000);
+    answerWith(noAnswer);
+    await pass(9_900);
+    expect(handed[0]?.isAlive()).toBe(true);
     await pass(200);
     expect(handed[0]?.isAlive()).toBe(false);
     await failed;
   });
+
+  it('P-6: is not ended by one heartbeat without an answer, however long ago the one before was', async () => {
+    const { run, handed, decide, state, answerWith } = attempt();
+    const result = run();
+    state.isBegun = true;
+    await pass(121_000);
+    state.isBegun = false;
+    let isFirst = true;
+    answerWith(async () => {
+      if (!isFirst) return 'counts';
+      isFirst = false;
+      throw new Error('14 UNAVAILABLE');
+    });
+    await pass(8_000);
+    expect(handed[0]?.isAlive()).toBe(true);
+    decide(done);
+    await expect(result).resolves.toEqual(done);
+  });
+
+  it.each([1_000, 12_000, 30_000, 41_000, 44_000, 47_000, 49_000, 92_000])(
+    'P-6: is not given up by a timer of the SDK when all has begun after %d ms',
+    async (begunAfterMs) => {
+      const sdk = new AbortController();
+      let localTimer: NodeJS.Timeout | undefined;
+      // the SDK gives an attempt up of which it hears nothing for 5 s more than the heartbeat timeout
+      const heartbeat = () => {
+        clearTimeout(localTimer);
+        localTimer = setTimeout(() => sdk.abort(new CancelledFailure('TIMED_OUT')), 65_000);
+      };
+      heartbeat();
+      const info = { heartbeatTimeoutMs: 60_000, taskToken: new Uint8Array() };
+      const context = { info, cancellationSignal: sdk.signal, heartbeat } as unknown as Context;
+      const loadedDataConverter = { payloadConverter: { toPayload: () => ({}) }, payloadCodecs: [] };
+      const client = {
+        options: { namespace: 'n', identity: 'i', loadedDataConverter },
+        withDeadline: (_: unknown, call: () => unknown) => call(),
+        workflowService: { recordActivityTaskHeartbeat: async () => ({}) },
+      } as unknown as Client;
+      const { holder, handed, state, decide } = attempt();
+      setTimeout(() => {
+        state.isBegun = true;
+      }, begunAfterMs);
+      const of = { queueOf: () => holder, attempt: () => currentAttempt(client), runId: () => 'run-1' };
+      const result = asyncLocalStorage.run(context, () =>
+        carryOutBatchActivity(of)({ kind: 'CloneSet', target, ...request }),
+      );
+      await pass(300_000);
+      expect(handed[0]?.ended.aborted).toBe(false);
+      clearTimeout(localTimer);
+      decide(done);
+      await expect(result).resolves.toEqual(done);
+    },
+  );
 
   it('survives a silence that is shorter', async () => {
     const { run, handed, answerWith, decide } = attempt();
@@ -235,6 +306,7 @@ describe('an activity whose heartbeat timeout is as long as a confirmation count
         ...{ heartbeatTimeoutMs: 10_000, cancelled: new AbortController().signal },
         ...{ confirm: () => confirm(), heartbeat: () => undefined },
       }),
+      runId: () => 'run-1',
     });
     const wave = { job: target, wave: 1, nodes: [] };
     await expect(awaitWave(wave)).rejects.toMatchObject({ type: 'Unreachable', nonRetryable: false });
@@ -254,16 +326,17 @@ describe('an activity whose heartbeat timeout is as long as a confirmation count
 
 describe('nextActivity', () => {
   const ask = (next: PermitHolder['next'] | undefined) =>
-    nextActivity({ queueOf: (kind) => (kind === 'CloneSet' && next ? ({ next } as PermitHolder) : undefined) })({
-      kind: 'CloneSet',
-      target,
-    });
+    nextActivity({
+      queueOf: (kind) => (kind === 'CloneSet' && next ? ({ next } as PermitHolder) : undefined),
+      runId: () => 'run-1',
+    })({ ...{ kind: 'CloneSet', target }, carried: { numbers: [2], next: 3 } });
 
   it('P-2: answers at once what the leading watcher says of the object', async () => {
     const answer: Answer = { kind: 'pods', batches: [request.batch], more: false, of: 5, updated: 3 };
     const next = jest.fn(() => answer);
     await expect(ask(next)).resolves.toEqual(answer);
-    expect(next.mock.calls).toEqual([[target.uid, { justPermitted: [] }]]);
+    const carried = { run: 'run-1', numbers: [2], next: 3 };
+    expect(next.mock.calls).toEqual([[target.uid, { justPermitted: [], carried }]]);
     expect(jest.getTimerCount()).toBe(0);
   });
 

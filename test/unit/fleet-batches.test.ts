@@ -219,6 +219,36 @@ describe('a batch', () => {
     });
   });
 
+  it('P-6: leaves its pods to a later one though it comes after it, and ends with its run', async () => {
+    const { queue } = await fleetOfOldPods();
+    const request = (run: string, number: number) => ({ ...batch(number, 'pod-1'), run });
+    const later = queue.carryOut(uid, request('run-1', 6), forEver);
+    const earlier = queue.carryOut(uid, request('run-1', 5), forEver);
+    await pass(600);
+    expect(await now(earlier)).toMatchObject({ pods: [{ why: 'it is in batch 6' }] });
+    expect(await now(later)).toBeUndefined();
+    const ended = expect(later).rejects.toThrow('the roll-out has taken the batch back');
+    pending(queue.carryOut(uid, request('run-2', 1), forEver));
+    await ended;
+  });
+
+  it('P-4b: that was taken back ends when its run asks, so that its result pays nothing', async () => {
+    const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 4 });
+    const lost = queue.carryOut(uid, batch(1, 'pod-0', 'pod-1'), forEver);
+    const kept = [queue.carryOut(uid, batch(2, 'pod-2'), forEver), queue.carryOut(uid, batch(4, 'pod-3'), forEver)];
+    const ended = expect(lost).rejects.toThrow('the roll-out has taken the batch back');
+    await pass(10_000);
+    // batch 4 is on its way behind the question
+    queue.next(uid, { carried: { numbers: [2], next: 4 } });
+    await ended;
+    for (const one of kept) expect(await now(one)).toBeUndefined();
+    for (const name of ['pod-0', 'pod-1']) cluster.makeReady(uid, name, Date.now() - 1);
+    const woken: string[] = [];
+    cluster.onWake = (of) => woken.push(of);
+    await pass(1_000);
+    expect(woken).toEqual([uid]);
+  });
+
   it('is over for a pod that another batch names, that is gone, or that an operator leaves out', async () => {
     const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 3 });
     const first = queue.carryOut(uid, batch(1, 'pod-1', 'pod-2', 'pod-9'), forEver);

@@ -5,9 +5,11 @@ import {
   asked,
   asks,
   begun,
+  carriedIn,
   heard,
   isOver,
   justPermitted,
+  mayBegin,
   type RollOutNews,
   type RollOutProgress,
 } from '../../plan/fleet/roll-out.ts';
@@ -148,12 +150,13 @@ class Play {
     const keyOf = (number: number) => `${this.#runs}/${number}`;
     const wanted = new Set(this.progress.inFlight.map(({ number }) => keyOf(number)));
     for (const [key, permit] of this.#begun) if (!wanted.has(key)) permit.abort(new Error('taken back'));
-    for (const { number, batch } of this.progress.inFlight) {
+    const run = String(this.#runs);
+    for (const { number, batch } of mayBegin(this.progress)) {
       if (this.#begun.has(keyOf(number))) continue;
       const permit = new AbortController();
       this.#begun.set(keyOf(number), permit);
       this.#attempt(
-        (queue) => queue.carryOut(uid, { number, batch }, lifeUntil(permit.signal)),
+        (queue) => queue.carryOut(uid, { run, number, batch }, lifeUntil(permit.signal)),
         (result) => this.#put({ kind: 'carriedOut', number, result, atMs: Date.now() }),
         permit.signal,
       );
@@ -161,7 +164,8 @@ class Play {
     if (asks(this.progress) && !this.#isAsking) {
       this.#isAsking = true;
       this.questions += 1;
-      const question = { justPermitted: justPermitted(this.progress, Date.now()) };
+      const carried = { ...carriedIn(this.progress), run: String(this.#runs) };
+      const question = { justPermitted: justPermitted(this.progress, Date.now()), carried };
       this.progress = asked(this.progress);
       this.#attempt(
         async (queue) => queue.next(uid, question),

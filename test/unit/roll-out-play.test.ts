@@ -13,6 +13,7 @@ import {
   heard,
   isEnding,
   isHold,
+  mayBegin,
   meantBy,
   type RollOutNews,
   type RollOutProgress,
@@ -145,7 +146,7 @@ class Play {
 
   /** The watcher receives the batches that the run has handed in. */
   receive(): void {
-    for (const { number, batch } of this.run?.progress.inFlight ?? []) {
+    for (const { number, batch } of this.run ? mayBegin(this.run.progress) : []) {
       if (this.#received.has(number)) continue;
       this.#received.add(number);
       this.#permits.set(number, { batch, begun: new Set() });

@@ -26,6 +26,7 @@ import {
   isEnding,
   isOver,
   justPermitted,
+  mayBegin,
   meantBy,
   phaseOf,
   type RollOutNews,
@@ -484,7 +485,7 @@ describe('a roll-out', () => {
       { ...batch, number: 3, startedAtMs: nowMs + 3, term: 'b' },
       expect.objectContaining({ number: 4, term: 'b', batch: batchOf('web-2', [chosen('web-d')]) }),
     ]);
-    expect(after.log.at(-1)).toBe('another watcher leads: batch 2 handed in again as batch 3');
+    expect(after.log.at(-1)).toBe('another watcher leads: handed in again are batches 2, as 3');
     // what becomes of the earlier one says nothing, whoever answers; the later one is what is waited for
     const late = [lost(2), through(2, done, [], of('a', 9)), through(2, done, [], of('b', 9))];
     for (const news of late) expect(hearing(after, news)).toEqual(after);
@@ -497,6 +498,9 @@ describe('a roll-out', () => {
     const held = hearing(receiving(before, command('pause')), other);
     expect(held.inFlight).toEqual(before.inFlight);
     expect(hearing(handingOver(before), other).inFlight).toEqual(before.inFlight);
+    // nor is one that was answered before the hold was read
+    const both = receiving(hearing(before, other), command('pause'));
+    expect([mayBegin(both), mayBegin(hearing(before, other)).length]).toEqual([[], 1]);
     // then it is given back by the watcher that leads
     const [{ key } = { key: '' }] = held.commands;
     const next = { ...nothing, order: { term: 'b', nth: 2 } };

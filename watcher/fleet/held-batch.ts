@@ -5,6 +5,8 @@ import type { Held } from './held.ts';
 
 /** A permit to update the pods of one batch. */
 export interface BatchRequest {
+  /** The run of the roll-out. Absent: there is only one. */
+  readonly run?: string;
   /** From 1, in the order in which they were chosen. */
   readonly number: number;
   readonly batch: PodBatch;

@@ -5,7 +5,14 @@
  */
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { type BatchOutcome, type ChosenPod, mostInBatch, mostInFlight, podsOf } from '../../plan/fleet/batch.ts';
-import type { FleetPlan, FleetProgress, JustPermitted, NamedPods, Permit } from '../../plan/fleet/permit.ts';
+import type {
+  CarriedBatches,
+  FleetPlan,
+  FleetProgress,
+  JustPermitted,
+  NamedPods,
+  Permit,
+} from '../../plan/fleet/permit.ts';
 import { heldFor } from './held.ts';
 import { type BatchRequest, giveUp, type HeldBatch, heldBatch, restsForMs, settle } from './held-batch.ts';
 import type { PermitLife } from './kind.ts';
@@ -59,17 +66,27 @@ export class RollOutPermits {
     return new Map([...this.#batches].map(([number, { pods }]) => [number, [...pods.values()]]));
   }
 
-  /** Takes a batch in. It replaces one of the same number, and takes its pods from every other. */
+  /**
+   * Takes a batch in. It replaces one of the same number and those of another run (P-6), and takes its pods from those before it;
+   * what is in a later one stays there, as this one was taken back and is late.
+   */
   carryOut(request: BatchRequest, life: PermitLife): Promise<BatchOutcome> {
     this.#batches.get(request.number)?.fail(new Error('a later attempt has brought the batch again'));
+    this.#dropOthers(({ run }) => run === request.run);
+    const inLater: { readonly uid: string; readonly number: number }[] = [];
     for (const other of this.#batches.values()) {
-      for (const { uid } of podsOf(request.batch)) settle(other, uid, { why: `it is in batch ${request.number}` });
+      const { number } = other.request;
+      for (const { uid } of podsOf(request.batch)) {
+        if (number < request.number) settle(other, uid, { why: `it is in batch ${request.number}` });
+        else if (other.pods.has(uid)) inLater.push({ uid, number });
+      }
     }
     return heldFor<BatchOutcome, HeldBatch>(
       life,
       (held) => {
         const batch = heldBatch(held, request);
         this.#batches.set(request.number, batch);
+        for (const { uid, number } of inLater) settle(batch, uid, { why: `it is in batch ${number}` });
         return batch;
       },
       (held) => {
@@ -77,6 +94,18 @@ export class RollOutPermits {
         this.#now.delete(request.number);
       },
     );
+  }
+
+  /** The run asks, and these of its batches count: all others were taken back. */
+  carried({ run, numbers, next }: CarriedBatches & Pick<BatchRequest, 'run'>): void {
+    const counts = new Set(numbers);
+    this.#dropOthers((one) => one.run === run && (one.number >= next || counts.has(one.number)));
+  }
+
+  #dropOthers(counts: (request: BatchRequest) => boolean): void {
+    for (const held of [...this.#batches.values()]) {
+      if (!counts(held.request)) held.fail(new Error('the roll-out has taken the batch back'));
+    }
   }
 
   /** What may be disrupted now, as input of the planner; with pods of batches that are on their way here. */

@@ -29,6 +29,7 @@ import type {
   Answer,
   AnswerKind,
   BatchResult,
+  CarriedBatches,
   FleetPlan,
   JustPermitted,
   Permit,
@@ -94,6 +95,8 @@ export interface Question {
   /** So many pods are named at most. Absent: as many as an answer can hold. */
   readonly most?: number;
   readonly justPermitted?: readonly JustPermitted[];
+  /** The batches of the run that asks that count. Absent: all that there are. */
+  readonly carried?: CarriedBatches & Pick<BatchRequest, 'run'>;
 }
 
 /** What is known of the roll-out of one object in this term. */
@@ -201,7 +204,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
    * Answers at once which pods of an object may go next, `most` at most, or why none may; those that were permitted a moment
    * ago are left out. Throws when the term has ended.
    */
-  next(uid: string, { most = mostInAnswer, justPermitted = [] }: Question = {}): Answer {
+  next(uid: string, { most = mostInAnswer, justPermitted = [], carried }: Question = {}): Answer {
     this.#stop.signal.throwIfAborted();
     if (!this.#mayWrite()) throw new Error('this watcher is not the leader');
     const { fleet, nowMs } = this.#options;
@@ -210,6 +213,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     if (world === undefined) return { kind: 'withdrawn', order };
     const rollOut = this.#rollOutOf(uid);
     const { permits, wakeUps } = rollOut;
+    if (carried) permits.carried(carried);
     // what needs a roll-out that has asked, as surge does, begins
     if (!wakeUps.isHeard) this.add(uid, 'permit');
     wakeUps.followed();
