@@ -54,7 +54,7 @@ export async function actionFigures({ cluster, instance, platform }: Bench): Pro
         'attributes from the histories, heartbeats from the metrics of the server. Polls, ' +
         'queries and lists cost nothing. Before: as a review of an earlier version counted by reading its code.',
       costTable(costs),
-      'Roll-outs cost more than before, because each batch in flight is an activity with heartbeats of its own.',
+      'A batch sends a heartbeat every 5 s while it has pods whose update has not begun, and every 25 s afterwards.',
       `A roll-out whose pods never get ready costs ${perWeek} actions in the first ${givenBackAfterMinutes} minutes, as counted in the ` +
         'first two minutes, and none in the rest of a week; before, 162,000 in a week.',
     ].join('\n\n');
