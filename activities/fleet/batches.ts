@@ -24,7 +24,7 @@ export interface CarryOutBatchInput extends RolledOut, Omit<BatchRequest, 'run'>
 /** So long after the last confirmed heartbeat updates of a batch may begin (P-6). */
 const confirmedForMs = 10_000;
 
-/** Answers which pods may go next, or why none may, from what the leading watcher knows at this moment. It changes nothing. */
+/** Answers which pods may go next, or why none may, from what the leading watcher knows at this moment. It disrupts nothing. */
 export function nextActivity({
   queueOf,
   runId,

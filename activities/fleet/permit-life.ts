@@ -54,13 +54,13 @@ export class ConfirmedLife implements PermitLife {
     this.#holdsMs = Math.min(options.holdsMs ?? options.heartbeatTimeoutMs, options.heartbeatTimeoutMs);
   }
 
-  /** A life that Temporal has confirmed; throws when it does not, so that no permit is handed in. */
+  /** A life that is confirmed, by its start or by Temporal; throws when it is not, so that no permit is handed in. */
   static async begin(options: PermitLifeOptions): Promise<ConfirmedLife> {
     const life = new ConfirmedLife(options);
     options.cancelled.throwIfAborted();
     options.cancelled.addEventListener('abort', life.#onCancelled, { once: true });
     try {
-      // A task may be late. Where the heartbeat timeout is longer, its start is confirmation enough: there is no other attempt.
+      // The task may be late, and there may be another attempt: not where the heartbeat timeout is much longer.
       if (life.#holdsMs === options.heartbeatTimeoutMs) await life.#confirm();
       life.ended.throwIfAborted();
       life.#beatLater(life.#holdsMs / 2);
