@@ -34,6 +34,8 @@ export interface BatchInHistory {
   readonly input: CarryOutBatchInput;
   /** Absent: it came to none. */
   readonly verdict?: BatchOutcome;
+  /** The run has taken it back, and so it ignores a verdict that came all the same. */
+  readonly isTakenBack?: true;
 }
 
 /** The batches of a roll-out, in the order in which they were chosen. */
@@ -44,11 +46,21 @@ export function batchesIn(history: History): readonly BatchInHistory[] {
       completed ? [[String(completed.scheduledEventId), decoded<BatchOutcome>(completed.result?.payloads)]] : [],
     ),
   );
+  const takenBack = new Set(
+    events.map(({ activityTaskCancelRequestedEventAttributes: request }) => String(request?.scheduledEventId)),
+  );
   return events.flatMap(({ eventId, userMetadata, activityTaskScheduledEventAttributes: scheduled }) => {
     if (scheduled?.activityType?.name !== 'fleet.v1.carryOutBatch') return [];
     const verdict = verdicts.get(String(eventId));
     const input = decoded<CarryOutBatchInput>(scheduled.input?.payloads);
-    return [{ summary: textOf(userMetadata?.summary), input, ...(verdict && { verdict }) }];
+    const isTakenBack = takenBack.has(String(eventId));
+    return [
+      {
+        ...{ summary: textOf(userMetadata?.summary), input },
+        ...(verdict && { verdict }),
+        ...(isTakenBack && { isTakenBack }),
+      },
+    ];
   });
 }
 

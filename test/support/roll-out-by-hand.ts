@@ -63,9 +63,10 @@ function historyProblems(
   const updated = new Set<string>();
   const twice: string[] = [];
   for (const batches of runs) {
-    const inRun = batches.filter(({ input }) => input.batch.revision === revision).flatMap(updatedBy);
+    const ofRevision = batches.filter(({ input }) => input.batch.revision === revision);
+    const inRun = ofRevision.filter(({ isTakenBack }) => !isTakenBack).flatMap(updatedBy);
     twice.push(...inRun.filter((pod, index) => inRun.indexOf(pod) !== index));
-    for (const pod of inRun) updated.add(pod);
+    for (const pod of ofRevision.flatMap(updatedBy)) updated.add(pod);
     for (const { input, verdict } of batches) {
       const isHeard = ({ why = '' }: PodOutcome) => !why.startsWith('not available after');
       const heard = new Set(verdict?.pods.filter(isHeard).map(({ pod }) => pod));
