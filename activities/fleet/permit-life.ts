@@ -41,6 +41,7 @@ const sdkBeatMs = 25_000;
 export class ConfirmedLife implements PermitLife {
   readonly #options: PermitLifeOptions;
   readonly #holdsMs: number;
+  readonly #beganAtMs = performance.now();
   readonly #end = new AbortController();
   readonly #onCancelled = () => this.#end.abort(this.#options.cancelled.reason);
   #timer: NodeJS.Timeout | undefined;
@@ -60,10 +61,10 @@ export class ConfirmedLife implements PermitLife {
     options.cancelled.throwIfAborted();
     options.cancelled.addEventListener('abort', life.#onCancelled, { once: true });
     try {
-      // The task may be late, and there may be another attempt: not where the heartbeat timeout is much longer.
-      if (life.#holdsMs === options.heartbeatTimeoutMs) await life.#confirm();
+      // The task may be late, and there may be another attempt.
+      if (!life.#hasTime) await life.#confirm();
       life.ended.throwIfAborted();
-      life.#beatLater(life.#holdsMs / 2);
+      life.#beatLater(life.#everyMs);
       return life;
     } catch (error) {
       life.stop();
@@ -88,6 +89,17 @@ export class ConfirmedLife implements PermitLife {
     this.#end.abort(new Error('the activity has ended'));
   }
 
+  /** Whether Temporal makes another attempt long after a confirmation has ceased to count. */
+  get #hasTime(): boolean {
+    return this.#holdsMs < this.#options.heartbeatTimeoutMs;
+  }
+
+  /** Where it does not, most is begun in the first timeout, and a lost heartbeat is to cost nothing. */
+  get #everyMs(): number {
+    const isYoung = performance.now() - this.#beganAtMs < this.#holdsMs;
+    return this.#holdsMs / (!this.#hasTime && isYoung ? 4 : 2);
+  }
+
   #beatLater(inMs: number): void {
     if (!this.ended.aborted) this.#timer = setTimeout(() => void this.#beat(), inMs);
   }
@@ -96,7 +108,7 @@ export class ConfirmedLife implements PermitLife {
     const { isBegun } = this.#options;
     if (isBegun?.()) this.#tellSdk();
     else await this.#confirm().catch(() => this.#unanswered());
-    this.#beatLater(this.#silentSinceMs === undefined ? this.#holdsMs / 2 : againMs);
+    this.#beatLater(this.#silentSinceMs === undefined ? this.#everyMs : againMs);
   }
 
   /** One heartbeat without an answer says nothing. */

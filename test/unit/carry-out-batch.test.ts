@@ -318,7 +318,7 @@ describe('an activity whose heartbeat timeout is as long as a confirmation count
     await pass(9_000);
     expect(handed[0]?.isAlive()).toBe(true);
     confirm = noAnswer;
-    await pass(6_100);
+    await pass(9_100);
     expect(handed[0]?.isAlive()).toBe(false);
     await failed;
   });
