@@ -10,6 +10,7 @@ import {
   carriedIn,
   detailsOf,
   doneReason,
+  handedInAgain,
   handingOver,
   heard,
   type InFlight,
@@ -114,6 +115,7 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
         if (isHandOver) progress = handingOver(progress);
         lane.apply(progress.commands, batches.withdraw);
         if (progress.end === 'withdrawn') lane.close(`the ${operation.kind} is gone`);
+        progress = handedInAgain(progress, Date.now());
         // what is in a batch is not named again, so the batches come first
         batches.carryOut(progress);
         if (asks(progress) && !question.isOpen() && !isLast && !isHandOver) {

@@ -249,7 +249,7 @@ function answered(
   const batches = answer.kind === 'pods' ? answer.batches : [];
   const named = new Set(batches.flatMap(({ pods }) => pods.map(({ uid }) => uid)));
   const inFlight = before.inFlight.map((one) => namedAgain(one, named, atMs));
-  const progress = handedInAgain({ ...known, inFlight, ...(order && { order }) }, atMs);
+  const progress = { ...known, inFlight, ...(order && { order }) };
   switch (answer.kind) {
     case 'pods':
       // what was answered before a hold may not go; it is asked again when the hold is applied, or taken back, or by the next run
@@ -266,8 +266,7 @@ function answered(
       return { ...progress, summary, end: 'done', ...(!isKnown && { log: withLine(progress.log, summary) }) };
     }
     case 'withdrawn':
-      // nothing is handed in again
-      return { ...known, end: 'withdrawn' };
+      return { ...progress, end: 'withdrawn' };
   }
 }
 
@@ -302,13 +301,15 @@ function permitted(
 
 /**
  * Batches that an earlier leader has named are handed in again, under numbers of their own: this may know nothing of them. Not
- * while a hold is on its way, as that forbids them, and not by a run that hands them over.
+ * while a hold is on its way, as that forbids them, and not by a run that hands them over. To be asked when all news are
+ * folded: a result of such a batch may be among them.
  */
-function handedInAgain(progress: RollOutProgress, atMs: number): RollOutProgress {
-  const { inFlight, commands, isHandingOver, next, order } = progress;
+export function handedInAgain(progress: RollOutProgress, atMs: number): RollOutProgress {
+  const { inFlight, commands, isHandingOver, next, order, end } = progress;
   const isOfAnother = ({ term }: InFlight) => order !== undefined && term !== undefined && term !== order.term;
   const stale = inFlight.filter(isOfAnother);
-  if (order === undefined || stale.length === 0 || isHandingOver || commands.some(isHold)) return progress;
+  const isForbidden = isHandingOver || end === 'withdrawn' || commands.some(isHold);
+  if (order === undefined || stale.length === 0 || isForbidden) return progress;
   const again = stale.map(
     ({ batch }, index): InFlight => ({
       number: next + index,

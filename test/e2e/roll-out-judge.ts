@@ -16,7 +16,8 @@ export async function judgeHistory(local: LocalCluster, fleet: Fleet, sinceMs: n
   const written = await firstWrites(local, fleet.namespace, sinceMs);
   const batches = await waitFor('every batch to have its verdict', async (see) => {
     const found = see(batchesIn(await fleet.operation.fetchHistory()));
-    return found.every(({ verdict }) => verdict !== undefined) && found;
+    const counting = found.filter(({ isTakenBack }) => !isTakenBack);
+    return counting.every(({ verdict }) => verdict !== undefined) && counting;
   });
   const outcomes = batches.flatMap(({ verdict }) => verdict?.pods ?? []);
   const updated = outcomes.filter(({ why }) => why === undefined);

@@ -6,6 +6,7 @@ import {
   asks,
   begun,
   carriedIn,
+  handedInAgain,
   heard,
   isOver,
   justPermitted,
@@ -147,6 +148,7 @@ class Play {
 
   /** As the workflow does: batches first, then a question. */
   #workflow(): void {
+    this.progress = handedInAgain(this.progress, Date.now());
     const keyOf = (number: number) => `${this.#runs}/${number}`;
     const wanted = new Set(this.progress.inFlight.map(({ number }) => keyOf(number)));
     for (const [key, permit] of this.#begun) if (!wanted.has(key)) permit.abort(new Error('taken back'));

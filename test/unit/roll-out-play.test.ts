@@ -10,6 +10,7 @@ import {
   asks,
   begun,
   type GivenCommand,
+  handedInAgain,
   heard,
   isEnding,
   isHold,
@@ -120,6 +121,7 @@ class Play {
     let progress = this.#progress();
     this.#check(before, progress);
     let { isAsking } = this.run;
+    progress = handedInAgain(progress, this.#now());
     const isLast = isEnding(progress) && !isAsking;
     if (asks(progress) && !isAsking && !isLast) {
       isAsking = true;

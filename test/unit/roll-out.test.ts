@@ -19,6 +19,7 @@ import {
   detailsOf,
   doneReason,
   type GivenCommand,
+  handedInAgain,
   handingOver,
   heard,
   type InFlight,
@@ -480,33 +481,39 @@ describe('a roll-out', () => {
       through(1, pods('web-b', 'web-c'), [], of('a', 2)),
     );
     const [batch] = before.inFlight;
-    const after = hearing(before, answer(pods('web-b', 'web-c', 'web-d'), of('b', 3)));
+    const heardOf = hearing(before, answer(pods('web-b', 'web-c', 'web-d'), of('b', 3)));
+    const after = handedInAgain(heardOf, nowMs + 4);
     expect(after.inFlight).toEqual([
-      { ...batch, number: 3, startedAtMs: nowMs + 3, term: 'b' },
-      expect.objectContaining({ number: 4, term: 'b', batch: batchOf('web-2', [chosen('web-d')]) }),
+      expect.objectContaining({ number: 3, term: 'b', batch: batchOf('web-2', [chosen('web-d')]) }),
+      { ...batch, number: 4, startedAtMs: nowMs + 4, term: 'b' },
     ]);
-    expect(after.log.at(-1)).toBe('another watcher leads: handed in again are batches 2, as 3');
+    expect(after.log.at(-1)).toBe('another watcher leads: handed in again are batches 2, as 4');
     // what becomes of the earlier one says nothing, whoever answers; the later one is what is waited for
     const late = [lost(2), through(2, done, [], of('a', 9)), through(2, done, [], of('b', 9))];
     for (const news of late) expect(hearing(after, news)).toEqual(after);
-    expect(hearing(after, answer(nothing, of('b', 4))).inFlight).toEqual(after.inFlight);
+    expect(handedInAgain(hearing(after, answer(nothing, of('b', 4))), nowMs).inFlight).toEqual(after.inFlight);
+    // its result is among the news
+    const ended = handedInAgain(hearing(heardOf, through(2, nothing, [], of('a', 4))), nowMs);
+    expect(ended.inFlight.map(({ number }) => number)).toEqual([3]);
   });
 
   it('P-6: no batch is handed in again while a hold is on its way, nor by a run that hands over', () => {
     const before = hearing(start, answer(pods('web-a'), { order: { term: 'a', nth: 1 } }));
     const other = answer(nothing, { order: { term: 'b', nth: 1 } });
+    const again = (progress: RollOutProgress) => handedInAgain(progress, nowMs);
     const held = hearing(receiving(before, command('pause')), other);
-    expect(held.inFlight).toEqual(before.inFlight);
-    expect(hearing(handingOver(before), other).inFlight).toEqual(before.inFlight);
+    expect(again(held).inFlight).toEqual(before.inFlight);
+    expect(again(hearing(handingOver(before), other)).inFlight).toEqual(before.inFlight);
+    const gone = hearing(before, answer({ kind: 'withdrawn' }, { order: { term: 'b', nth: 1 } }));
+    expect(again(gone).inFlight).toEqual(before.inFlight);
     // nor is one that was answered before the hold was read
-    const both = receiving(hearing(before, other), command('pause'));
-    expect([mayBegin(both), mayBegin(hearing(before, other)).length]).toEqual([[], 1]);
+    const both = receiving(again(hearing(before, other)), command('pause'));
+    expect([mayBegin(both), mayBegin(again(hearing(before, other))).length]).toEqual([[], 1]);
     // then it is given back by the watcher that leads
     const [{ key } = { key: '' }] = held.commands;
     const next = { ...nothing, order: { term: 'b', nth: 2 } };
-    expect(hearing(held, { kind: 'applied', key, next, atMs: nowMs }).inFlight).toMatchObject([
-      { number: 2, term: 'b' },
-    ]);
+    const applied = hearing(held, { kind: 'applied', key, next, atMs: nowMs });
+    expect(again(applied).inFlight).toMatchObject([{ number: 2, term: 'b' }]);
   });
 
   it('turns to a newer revision, and does not go back with an answer that is older', () => {
