@@ -32,5 +32,14 @@ export async function unlessMovedOn<T>(call: Promise<T>): Promise<T | undefined>
 /** Whether a write that failed with this error may have succeeded nevertheless: the API server did not refuse it. */
 export function mayBeMade(error: unknown): boolean {
   const type = failureTypeOf(error);
-  return type === undefined || type === 'Unreachable';
+  if (type === undefined) return true;
+  return type === 'Unreachable' && !(error instanceof Error && webhookFailed.test(error.message));
+}
+
+/** The API server asks webhooks before it writes, and writes nothing when it gets no answer of one. */
+const webhookFailed = /\bfailed calling webhook\b/;
+
+/** Whether a dry run was refused because a webhook must not be asked in one: nothing is known then. */
+export function hasNoDryRun(error: unknown): boolean {
+  return error instanceof Error && /\bdoes not support dry run\b/.test(error.message);
 }

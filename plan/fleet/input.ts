@@ -11,6 +11,7 @@ import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
 import type { NodeImage } from '../../api/node-image/types.ts';
 import type { FleetPlan, Permit, Undo } from './permit.ts';
+import type { RefusedUpdates } from './refused-updates.ts';
 import type { Intention } from './steps.ts';
 
 /** Failures of the last plan's steps. */
@@ -95,6 +96,8 @@ export interface FleetInput<Owner> {
   readonly failures?: FleetFailures;
   /** Updates that a budget has just refused, and which budget. */
   readonly refusals?: readonly { readonly pod: string; readonly by: string }[];
+  /** Updates that the API server has refused. Absent: none. */
+  readonly refused?: RefusedUpdates;
   /** The maximum number of updates to begin in this pass, regardless of the budget. Absent: no limit. */
   readonly mostStarts?: number;
   /**

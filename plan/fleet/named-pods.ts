@@ -2,6 +2,7 @@
 import type { Situation } from './kind.ts';
 import { type NamedPod, type NamedPods, podDoing } from './permit.ts';
 import { type FleetPod, isOfRevision } from './pods.ts';
+import { refusedText } from './refused-updates.ts';
 import { isAtGoal, isOnTheWay, skippedPods } from './scene.ts';
 import { isDrained, isHeld, type UpdateStop } from './update.ts';
 
@@ -12,6 +13,7 @@ export function namedPods({ scene, update }: Situation, isScaling: boolean): { r
   if (permit === undefined) return {};
   const begun = new Set(update.begun);
   const asksForMore = new Set(update.candidates.map(({ uid }) => uid));
+  const refused = new Set(update.refused);
   const skip = skippedPods(scene);
   const isComing = (pod: FleetPod) => begun.has(pod) || isScaling || update.stop.kind === 'batchFull';
   const pods = new Map<string, NamedPod>();
@@ -22,7 +24,9 @@ export function namedPods({ scene, update }: Situation, isScaling: boolean): { r
     if (revision !== undefined) {
       const isSkipped = skip.has(pod.name);
       const stop = asksForMore.has(uid) ? hasToBeRecreated : stopTexts[update.stop.kind];
-      pods.set(uid, standsAt(pod, { revision, isSkipped, isComing: isComing(pod) && !asksForMore.has(uid), stop }));
+      const refusal = refused.has(pod) ? refusedText(scene.input.refused, pod) : undefined;
+      const isNext = isComing(pod) && !asksForMore.has(uid);
+      pods.set(uid, standsAt(pod, { revision, isSkipped, isComing: isNext, stop, ...(refusal && { refusal }) }));
     } else if (isAtGoal(scene, pod) && !pod.isAvailable) fresh++;
     if (!pod.isTerminating) present++;
   }
@@ -40,11 +44,14 @@ function standsAt(
     readonly isSkipped: boolean;
     readonly isComing: boolean;
     readonly stop: string;
+    readonly refusal?: string;
   },
 ): NamedPod {
   const isThere = isOfRevision(pod, of.revision);
   if (isThere && pod.isAvailable) return { state: 'done' };
   if (of.isSkipped) return { state: 'skipped' };
+  // it may have been drained before it was refused
+  if (of.refusal !== undefined && !isThere && !pod.isTerminating) return { state: 'notNow', why: of.refusal };
   const doing = doingOf(pod, isThere);
   if (doing !== undefined) return { state: 'underWay', doing };
   return of.isComing ? { state: 'next' } : { state: 'notNow', why: of.stop };
@@ -72,5 +79,6 @@ const stopTexts: Readonly<Record<UpdateStop['kind'], string>> = {
   budget: 'the budget has no room for it',
   imageNotReady: 'its images are not on enough nodes yet',
   refused: 'a budget has refused it',
+  writesRefused: 'updates of other pods were refused',
   impossible: 'a pod cannot be updated in place',
 };

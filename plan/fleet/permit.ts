@@ -112,6 +112,8 @@ export interface FleetPlan<Step> {
   readonly upkeep: readonly Step[];
   /** Done under the permit only, side by side; empty when there is none. */
   readonly disruption: readonly Step[];
+  /** Steps of disruption that were refused, and are to be tried in a dry run now. Absent: none. */
+  readonly trials?: Trials<Step>;
   readonly standing: Standing;
   /** Absent: nothing was decided on. */
   readonly rollOut?: RollOutWanted;
@@ -119,6 +121,12 @@ export interface FleetPlan<Step> {
   readonly againInMs?: number;
   /** How the pods stand that the permit names. Absent: there is none, or nothing was decided on. */
   readonly named?: NamedPods;
+}
+
+export interface Trials<Step> {
+  readonly steps: readonly Step[];
+  /** Others are due as well. */
+  readonly more: boolean;
 }
 
 /** The pods that a permit names. */

@@ -28,7 +28,7 @@ import { type FleetScene, fleetScene, isAtGoal, type UpdateDemand } from './scen
 import { againInMs, standingOf } from './standing.ts';
 import type { Intention } from './steps.ts';
 import { type DrainedPod, planUpdate, updateAfterDrain } from './update.ts';
-import { cannotRecord, describeCause, lacksPermit } from './waits.ts';
+import { cannotRecord, describeCause, lacksPermit, refusalIn } from './waits.ts';
 import { isGoing, type Workload } from './workload.ts';
 
 /** A plan, and how it was come by; without a situation there was nothing to decide on. */
@@ -92,6 +92,7 @@ export function planFleet<
       ...planPreDownload(scene, update.demand),
     ],
     disruption: starts.disruption,
+    ...(!isScaling && { trials: update.trials }),
     standing: standingOf(planner.rules, situation, { isActing, isScaling }),
     ...namedPods(situation, isScaling),
     ...againInMs(situation, [
@@ -229,7 +230,7 @@ function newsOf<Of extends Situation>(
 ): PassNews {
   const { failures } = situation.scene.input;
   const scaleFailure = failures?.scale;
-  const updateFailure = failures?.update ?? failureIn(situation);
+  const updateFailure = failures?.update ?? failureIn(situation) ?? refusalIn(situation)?.message;
   const wait = firstWait(planner.rules, situation);
   return {
     ...(scaleFailure !== undefined && { scaleFailure }),

@@ -22,11 +22,12 @@ import {
 } from './in-place/update.ts';
 import { beforeUpdate, enter, stateMetadata, stateWithoutUpdate } from './lifecycle.ts';
 import { first, inOrder, type PodOrder } from './order.ts';
-import type { Permit } from './permit.ts';
+import type { Permit, Trials } from './permit.ts';
 import { writes } from './pod-writes.ts';
 import { asSeen, type FleetPod } from './pods.ts';
 import { prefetchOf } from './pre-download.ts';
 import type { Prefetch } from './prefetch.ts';
+import { awaitsTrial, dueForTrial, mostTrials } from './refused-updates.ts';
 import type { FleetScene, UpdateDemand } from './scene.ts';
 import type { Intention } from './steps.ts';
 
@@ -55,6 +56,8 @@ export type UpdateStop =
   | { readonly kind: 'budget'; readonly pod: FleetPod }
   /** Its images are not yet on as many nodes as the workload asks for. */
   | { readonly kind: 'imageNotReady'; readonly prefetch: Prefetch }
+  /** All that are left have been refused by the API server. */
+  | { readonly kind: 'writesRefused' }
   /** Another object's budget has refused it. */
   | { readonly kind: 'refused'; readonly pod: FleetPod; readonly by: string }
   /** It may not be recreated, and cannot be updated in place. */
@@ -75,6 +78,10 @@ export interface UpdatePlan<Demand extends UpdateDemand = UpdateDemand> {
   readonly disruption: readonly Intention[];
   /** The pods whose update `disruption` begins. */
   readonly begun: readonly FleetPod[];
+  /** The pods that wait until a dry run of their update is accepted, as far as the walk came. */
+  readonly refused: readonly FleetPod[];
+  /** Which of these are tried now. */
+  readonly trials: Trials<Intention>;
   /** Where it is asked: the pods that may go next, besides those that the permit names. */
   readonly candidates: readonly ChosenPod[];
   readonly demand: Demand;
@@ -90,7 +97,7 @@ export function planUpdate<Demand extends UpdateDemand>(
   demand: Demand,
   pass: { readonly line: () => UpdateLine; readonly busy: ReadonlySet<string>; readonly isScaling: boolean },
 ): UpdatePlan<Demand> {
-  const idle = { upkeep: [], disruption: [], begun: [], candidates: [], demand };
+  const idle = { upkeep: [], disruption: [], begun: [], candidates: [], refused: [], trials: noTrials, demand };
   const backFromHold = (line: readonly FleetPod[]) => (pass.isScaling ? [] : releasedFromHold(scene, line, pass.busy));
   if (scene.strategy.isOnDelete) return { ...idle, upkeep: backFromHold([]), stop: { kind: 'onDelete' } };
   if (demand.left === 0) return { ...idle, upkeep: backFromHold([]), stop: { kind: 'done' } };
@@ -118,6 +125,8 @@ function isOutOfService({ pod }: FleetPod): boolean {
   return gate?.status === 'False' && gate.reason === inPlaceReason;
 }
 
+const noTrials = { steps: [], more: false } as const;
+
 /** CS-55, CS-55b, CS-56. */
 function walkAlong(
   line: UpdateLine,
@@ -130,8 +139,13 @@ function walkAlong(
   const disruption: Intention[] = [];
   const begun: FleetPod[] = [];
   const candidates: ChosenPod[] = [];
-  const stopAt = (stop: UpdateStop) => ({ upkeep, disruption, begun, candidates, stop });
+  const refused: FleetPod[] = [];
   const prefetch = isBack ? undefined : prefetchOf(scene);
+  const mayStart = !isHeldByOperator && prefetch?.isReached !== false;
+  const stopAt = (stop: UpdateStop) => {
+    const trials = mayStart ? trialsOf(scene, refused, target) : noTrials;
+    return { upkeep, disruption, begun, candidates, refused, trials, stop };
+  };
   const target = isBack ? scene.other : scene.target;
   let heldBack: FleetPod | undefined;
   let room = input.mostStarts ?? Number.POSITIVE_INFINITY;
@@ -142,6 +156,12 @@ function walkAlong(
     const isNamed = isNamedBy(pod);
     // What the permit is not for takes no part of the budget, unless it is asked what may go next.
     if (!hasBegun && !isNamed && !permit?.chooses) continue;
+    // nor does what was refused
+    if (!hasBegun && awaitsTrial(input.refused, pod, isNamed && permit !== undefined)) {
+      refused.push(pod);
+      if (line.passesOver) continue;
+      break;
+    }
     if (!line.admits(pod)) {
       heldBack ??= pod;
       if (line.passesOver) continue;
@@ -176,7 +196,21 @@ function walkAlong(
     }
     if (!hasBegun) room--;
   }
-  return stopAt(heldBack ? { kind: 'budget', pod: heldBack } : { kind: 'started' });
+  if (heldBack) return stopAt({ kind: 'budget', pod: heldBack });
+  return stopAt({ kind: refused.length > 0 ? 'writesRefused' : 'started' });
+}
+
+/** The updates of which a dry run is to be made now. */
+function trialsOf(scene: FleetScene, pods: readonly FleetPod[], target: ControllerRevision): Trials<Intention> {
+  const due = pods.length === 0 ? [] : dueForTrial(scene.input.refused, pods);
+  if (!scene.input.refused?.mayTry) return { steps: [], more: due.length > 0 };
+  const steps: Intention[] = [];
+  for (const pod of due) {
+    if (steps.length >= mostTrials) return { steps, more: true };
+    const decision = decideUpdate(scene, pod, target);
+    if (decision.kind !== 'refused') steps.push(...startOf(scene, pod, decision, target));
+  }
+  return { steps, more: false };
 }
 
 type IsNamed = (pod: FleetPod) => boolean;

@@ -23,6 +23,7 @@ import { beforeDelete, beforeUpdate } from './lifecycle.ts';
 import { type FleetPod, podRef } from './pods.ts';
 import { imageNotReadyWait } from './prefetch.ts';
 import { type FleetScene, type FleetWaitReason, isAtGoal, progressOf, skippedPods } from './scene.ts';
+import { isHeld } from './update.ts';
 
 /** Every reason that holds now, in the order of the rules. */
 export function allWaits<Situation>(rules: readonly Rule<Situation>[], situation: Situation): readonly Wait[] {
@@ -235,10 +236,31 @@ export function cannotDelete({ scene, scale }: FleetSituation): Wait | undefined
   return wait(scene, 'CannotDelete', [], failureText(scene, failures.scale, failures.scaleType, failures));
 }
 
-export function cannotUpdate({ scene }: FleetSituation): Wait | undefined {
+export function cannotUpdate(situation: FleetSituation): Wait | undefined {
+  const { scene } = situation;
   const { failures } = scene.input;
-  if (failures?.update === undefined) return undefined;
-  return wait(scene, 'CannotUpdate', [], failureText(scene, failures.update, failures.updateType, failures));
+  if (failures?.update !== undefined) {
+    return wait(scene, 'CannotUpdate', [], failureText(scene, failures.update, failures.updateType, failures));
+  }
+  const refusal = isOnlyRefused(situation) ? refusalIn(situation) : undefined;
+  if (refusal === undefined) return undefined;
+  const { message, type, pauseMs: retriedWithinMs } = refusal;
+  return wait(scene, 'CannotUpdate', situation.update.refused, failureText(scene, message, type, { retriedWithinMs }));
+}
+
+/** Whether nothing else is waited for than pods that the API server does not let be updated. */
+function isOnlyRefused({ scene, refresh, update }: FleetSituation): boolean {
+  const { refused, begun, candidates, stop } = update;
+  if (stop.kind !== 'writesRefused' || begun.length + candidates.length + refresh.underWay.length > 0) return false;
+  const own = new Set(refused);
+  return scene.counted.every((pod) => (pod.isAvailable && !isHeld(pod)) || own.has(pod));
+}
+
+/** What the API server has said of the first of the pods that it does not let be updated, and the longest pause of them. */
+export function refusalIn({ scene, update }: Pick<FleetSituation, 'scene' | 'update'>) {
+  const known = update.refused.map(({ pod }) => scene.input.refused?.pods.get(pod.metadata.uid));
+  const error = known.find((one) => one?.error !== undefined)?.error;
+  return error && { ...error, pauseMs: Math.max(...known.map((one) => one?.pauseMs ?? 0)) };
 }
 
 /** Why it failed, what has to be granted where that is it, and when it is tried again where that takes its time. */

@@ -8,7 +8,7 @@ import { Reflector } from '../../kube/reflector.ts';
 import { createMetrics } from '../../process/metrics.ts';
 import type { Controller, ControllerContext, ControllerOf } from '../../watcher/controller.ts';
 import { trimOf } from '../../watcher/trim.ts';
-import { MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
+import { type Meet, MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
 
 /** One controller as the watcher runs it, with an API server in memory: real reflectors, caches, trims and queues. */
 export interface RunningController {
@@ -35,7 +35,7 @@ export interface ControllerContextOptions {
   /** Absent: all daemons answer. */
   readonly daemonTrouble?: ControllerContext['daemonTrouble'];
   /** Called before each call takes effect, which waits for it; the call fails with what it throws. */
-  readonly meet?: (call: SeenCall) => void | Promise<void>;
+  readonly meet?: Meet;
 }
 
 /** Starts a controller, which leads at once. */
@@ -55,9 +55,9 @@ export async function runController(
   const writes: SeenCall[] = [];
   const failures: string[] = [];
   const client = cluster.client();
-  const kube = cluster.client(async (call) => {
-    await meet?.(call);
-    if (call.verb !== 'get' && call.verb !== 'list') writes.push(call);
+  const kube = cluster.client(async (call, about) => {
+    await meet?.(call, about);
+    if (call.verb !== 'get' && call.verb !== 'list' && !about.isDryRun) writes.push(call);
   });
   const warnings: string[] = [];
   const write = (line: string) => {

@@ -9,6 +9,7 @@ import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { isControlledBy } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
+import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, templateOf } from '../../api/fleet/revision.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
@@ -21,7 +22,7 @@ import { isPodReady } from '../../plan/fleet/pods.ts';
 import type { ControllerOf } from '../../watcher/controller.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { type ControllerContextOptions, type RunningController, runController } from './controller-context.ts';
-import { MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
+import { type Meet, MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
 import { strategicMerge } from './fake-api/strategic-merge.ts';
 import { alive, PlayedRollOut } from './played-roll-out.ts';
 import { PodOnNode } from './pod-on-node.ts';
@@ -43,6 +44,7 @@ const replicas = 3;
 const [name, uid] = ['web', 'web-uid'];
 const place = { namespace: 'shop', name };
 const selector = { matchLabels: { app: 'web' } };
+const refusal = () => new KubeError({ status: 403, message: 'admission webhook "guard" denied the request: frozen' });
 const malformed = { matchExpressions: [{ key: 'app', operator: 'Near', values: ['web'] }] };
 
 function template(image: string): JsonObject {
@@ -55,7 +57,7 @@ class Conformance {
   readonly wanted: string[] = [];
   isLeading = true;
   /** Called before each write takes effect. */
-  meet: (call: SeenCall) => void = () => undefined;
+  meet: Meet = () => undefined;
   /** Containers that were changed while a Service still sent requests to their pod. */
   readonly changedInService: string[] = [];
   /** The minimum number of available pods since all were. */
@@ -84,9 +86,9 @@ class Conformance {
       cluster: this.cluster,
       now: () => Date.now(),
       isLeading: () => this.isLeading,
-      meet: (call) => {
-        this.#meetChange(call);
-        this.meet(call);
+      meet: (call, about) => {
+        if (!about.isDryRun) this.#meetChange(call);
+        return this.meet(call, about);
       },
       starter,
     });
@@ -139,6 +141,11 @@ class Conformance {
     return this.pods()
       .filter(({ spec }) => spec.containers[0]?.image === image)
       .map(({ metadata }) => metadata.name);
+  }
+
+  status(): object {
+    const { status = {} } = this.cluster.look(this.#kind.resource, place) as { readonly status?: object };
+    return status;
   }
 
   revisions(): Readonly<Record<string, string>> {
@@ -330,6 +337,46 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       await fleet.until('what has begun to be finished', () => fleet.ready().length === replicas);
       await fleet.rest();
       expect(fleet.running('app:2')).toHaveLength(1);
+    });
+
+    it('P-7: gives back a pod whose update is refused, never drains it again, and updates it once a dry run is accepted', async () => {
+      const fleet = begin();
+      await fleet.settle();
+      await fleet.change('app:2');
+      const accepted = new Set<string>();
+      let isRefusing = true;
+      fleet.meet = ({ verb, plural, name: podName, body }) => {
+        if (
+          verb !== 'patch' ||
+          plural !== 'pods' ||
+          objectOr(objectOr(body as JsonObject).spec).containers === undefined
+        ) {
+          return;
+        }
+        if (isRefusing && accepted.size === replicas - 1 && !accepted.has(podName)) throw refusal();
+        accepted.add(podName);
+      };
+      const rolledOut = fleet.rollOut();
+      const status = () => fleet.status() as { readonly waitingFor?: WaitingFor };
+      await fleet.until('the wait to be reported', () => status().waitingFor?.reason === 'CannotUpdate');
+      const [left] = fleet.wanting('app:1');
+      expect(status().waitingFor).toMatchObject({
+        blockedBy: [`pod/${left}`],
+        unblock: expect.stringContaining('denied the request: frozen'),
+      });
+      await fleet.until('the pod to be in service', () => fleet.ready().length === replicas);
+      const wasDrained = fleet.controller.writes.length;
+      await fleet.rest();
+      expect(fleet.controller.writes.slice(wasDrained).filter(({ plural }) => plural === 'pods')).toEqual([]);
+      isRefusing = false;
+      fleet.apply(template('app:2')); // somebody edits it
+      await fleet.until('all pods to be updated', () => fleet.running('app:2').length === replicas);
+      const { answer, pods } = await rolledOut;
+      expect(answer.kind).toBe('done');
+      expect(pods.filter(({ why }) => why !== undefined)).toEqual([
+        { pod: left, how: 'inPlace', why: expect.stringMatching(/^not now: refused: .*frozen/) },
+      ]);
+      expect(pods.at(-1)).toMatchObject({ pod: left, ms: expect.any(Number) });
     });
 
     it('lets only those pods begin that its permit names', async () => {

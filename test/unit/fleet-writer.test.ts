@@ -73,7 +73,7 @@ function writer(setting: Setting = {}) {
     create: async (resource: Resource, body: Body, options?: { readonly dryRun?: boolean }) =>
       call(options?.dryRun ? 'try' : 'create', resource, String(body.metadata?.name), body),
     patch: async (resource: Resource, { name }: { name: string }, _type: string, body: unknown, options?: object) => {
-      const answer = call('patch', resource, name, body, options);
+      const answer = call(options && 'dryRun' in options ? 'try' : 'patch', resource, name, body, options);
       return options && 'subresource' in options ? (drained ?? answer) : answer;
     },
     delete: async (resource: Resource, { name }: { name: string }, options: object) =>
@@ -430,10 +430,11 @@ describe('the writer of CloneSets', () => {
     });
     const acted = act(step, given);
     await new Promise((resolve) => setImmediate(resolve));
-    expect([log, made()]).toEqual([['waits'], [`patch pods/${step.pod.name}`]]);
+    const { name } = step.pod;
+    expect([log, made()]).toEqual([['waits'], [`try pods/${name}`, `patch pods/${name}`]]);
     drained.resolve([]);
     expect(await acted).toBe(true);
-    expect(made()).toEqual([`patch pods/${step.pod.name}`, `patch pods/${step.pod.name}`]);
+    expect(made()).toEqual([`try pods/${name}`, `patch pods/${name}`, `patch pods/${name}`]);
     const change = calls.filter(({ verb }) => verb === 'patch')[1]?.body;
     expect(change?.metadata).toMatchObject({ resourceVersion: '150', uid: `${step.pod.name}-uid` });
     expect(change?.spec).toMatchObject({ containers: [{ name: 'main', image: 'nginx:1.1' }] });
@@ -457,7 +458,7 @@ describe('the writer of CloneSets', () => {
     const shown = afterDrain(before, { ...change, resourceVersion: '151' });
     const { act, made } = writer({ drained: afterDrain(before), shown });
     expect(await act(step, given)).toBe(true); // the drain was written
-    expect(made()).toEqual([`patch pods/${step.pod.name}`]);
+    expect(made()).toEqual([`try pods/${step.pod.name}`, `patch pods/${step.pod.name}`]);
   });
 
   it.each([
@@ -477,9 +478,80 @@ describe('the writer of CloneSets', () => {
 
   it('changes no container once the leave has been taken back', async () => {
     const { given, step, before } = update();
-    const { act, made } = writer({ drained: afterDrain(before) });
-    await act(step, given, () => false);
-    expect(made()).toEqual([`patch pods/${step.pod.name}`]);
+    let mayGoOn = true;
+    const { act, made } = writer({
+      drained: afterDrain(before),
+      isDrained: async () => {
+        mayGoOn = false;
+        return [];
+      },
+    });
+    await act(step, given, () => mayGoOn);
+    expect(made()).toEqual([`try pods/${step.pod.name}`, `patch pods/${step.pod.name}`]);
+  });
+
+  it('P-9: drains no pod of which the leave was taken back during the dry run before it', async () => {
+    const { given, step, before } = update();
+    let mayGoOn = true;
+    const meet = ({ verb }: Call) => {
+      if (verb === 'try') mayGoOn = false;
+    };
+    const { act, made } = writer({ drained: afterDrain(before), meet });
+    expect(await act(step, given, () => mayGoOn)).toBe(false);
+    expect(made()).toEqual([`try pods/${step.pod.name}`]);
+  });
+
+  describe('P-7: an update that takes its pod out of service', () => {
+    const ofUpdate = ({ verb, body }: Call) => (verb === 'try' || verb === 'patch') && body?.spec !== undefined;
+
+    it('is tried in a dry run first, and the pod stays in service when that is refused', async () => {
+      const { given, step, before } = update();
+      const meet = (call: Call) => {
+        if (ofUpdate(call)) throw judged();
+      };
+      const { act, made, events } = writer({ drained: afterDrain(before), meet });
+      await expect(act(step, given)).rejects.toThrow('denied the request');
+      expect(made()).toEqual([`try pods/${step.pod.name}`]);
+      expect(events()).toEqual([expect.stringContaining('FailedUpdatePodInPlace')]);
+    });
+
+    it('needs no dry run once one to that revision was accepted, until the next is refused', async () => {
+      const { given, step, before } = update();
+      let isRefused = false;
+      const meet = (call: Call) => {
+        if (isRefused && ofUpdate(call)) throw judged();
+      };
+      const { act, made } = writer({ drained: afterDrain(before), meet });
+      const dryRuns = () => made().filter((call) => call.startsWith('try')).length;
+      await act(step, given);
+      await act(step, given);
+      expect(dryRuns()).toBe(1);
+      isRefused = true;
+      await expect(act(step, given)).rejects.toThrow('denied');
+      await expect(act(step, given)).rejects.toThrow('denied');
+      expect(dryRuns()).toBe(2);
+      expect(made().at(-1)).toBe(`try pods/${step.pod.name}`);
+    });
+
+    it('goes on where a webhook takes no dry runs, as that says nothing', async () => {
+      const { given, step, before } = update();
+      const meet = ({ verb }: Call) => {
+        if (verb === 'try')
+          throw new KubeError({ status: 400, message: 'admission webhook "guard" does not support dry run' });
+      };
+      const { act } = writer({ drained: afterDrain(before), meet });
+      expect(await act(step, given)).toBe(true);
+    });
+
+    it('is left to the next look when the pod has changed before the dry run', async () => {
+      const { given, step, before } = update();
+      const meet = ({ verb }: Call) => {
+        if (verb === 'try') throw conflict();
+      };
+      const { act, made } = writer({ drained: afterDrain(before), meet });
+      expect(await act(step, given)).toBe(false);
+      expect(made()).toEqual([`try pods/${step.pod.name}`]);
+    });
   });
 
   it('changes no container of a pod of the same name', async () => {
@@ -494,7 +566,7 @@ describe('the writer of CloneSets', () => {
     });
     await act(step, given);
     const { name } = step.pod;
-    expect(made()).toEqual([`patch pods/${name}`, `patch pods/${name}`, `get pods/${name}`]);
+    expect(made()).toEqual([`try pods/${name}`, `patch pods/${name}`, `patch pods/${name}`, `get pods/${name}`]);
   });
 
   it('looks again when the kubelet was faster', async () => {

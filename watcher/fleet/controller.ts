@@ -181,6 +181,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     const { resource } = this.#definition.planner;
     const engine = starter.trouble(rollOutId(uid), undefined, { fleet: true });
     const failures = this.#failuresOf(uid);
+    const refused = this.#queue?.refused(uid, (pod) => this.#pods.byUid(pod) !== undefined);
     const owedClaims = this.#stillOwed(uid);
     const { namespace = '' } = owner.metadata;
     const found = {
@@ -201,6 +202,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
         nodeName === undefined ? undefined : starter.trouble(rollOutId(uid), undefined, { node: { name: nodeName } }),
       isSpent: (podName) => this.#spent.has(nameBeside(owner, podName), now()),
       spentNames: this.#spent.size,
+      ...(refused && { refused }),
       // a failing pod that is tried first in each pass would starve those behind it
       ...(failures ? { failures } : { mostStarts: mostAtOnce.starts }),
     });
@@ -252,6 +254,10 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       if (isCreation) this.#growing.delete(uid);
       throw error;
     }
+  }
+
+  async tryOut(step: FleetStep<Owner['status'] & object>): Promise<void> {
+    await this.#writer.tryOut(step);
   }
 
   isForbidden(uid: string, pod: StepPod): boolean {

@@ -54,6 +54,11 @@ export class FailedSteps<Step> {
     return this.#failed.get(uid)?.has(this.#keyOf(step)) === true;
   }
 
+  /** How often the step has failed in a row. */
+  attemptsOf(uid: string, step: Step): number {
+    return this.#failed.get(uid)?.get(this.#keyOf(step))?.attempts ?? 0;
+  }
+
   /** The object is gone. */
   forget(uid: string): void {
     this.#failed.delete(uid);

@@ -56,6 +56,11 @@ export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan
    */
   readonly act: (step: Step, world: World, signal: AbortSignal, mayGoOn: () => boolean) => Promise<Seen | undefined>;
   /**
+   * Tries a disruptive step that was refused in a dry run, which changes nothing and needs no permit. Throws what refuses it;
+   * what the dry run cannot find out counts as accepted. Absent: what was refused is tried again under its permit.
+   */
+  readonly tryOut?: (step: Step) => Promise<void>;
+  /**
    * Resolves when the caches show all that had happened when it was called, or when that takes too long. Asked after a
    * write got no answer, since it may have been made all the same.
    */

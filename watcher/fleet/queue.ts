@@ -22,7 +22,7 @@ import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { inTerm } from '../../kube/fence.ts';
 import { KeyedQueue, type PassResult } from '../../kube/keyed-queue.ts';
 import type { Term } from '../../kube/leader.ts';
-import { mayBeMade } from '../../kube/moved-on.ts';
+import { hasMovedOn, mayBeMade } from '../../kube/moved-on.ts';
 import type { Wait } from '../../plan/decision.ts';
 import { batchesOf, type ChosenPod, mostInAnswer, mostInBatch } from '../../plan/fleet/batch.ts';
 import type {
@@ -35,12 +35,14 @@ import type {
   Permit,
   Standing,
 } from '../../plan/fleet/permit.ts';
+import type { RefusedUpdates } from '../../plan/fleet/refused-updates.ts';
 import { shortened, waitWithin } from '../../plan/text-size.ts';
 import type { Logger } from '../../process/log.ts';
 import { type FailedStep, FailedSteps, type StepResults } from './failed-steps.ts';
 import type { BatchRequest } from './held-batch.ts';
 import type { FleetKind, PermitLife, Seen, StepPod, Together } from './kind.ts';
 import { type PermitProgress, RollOutPermits } from './permits.ts';
+import { isRefused, RefusedPods } from './refused-pods.ts';
 import { type Found, WakeUps } from './wake-ups.ts';
 
 /** Why a pass is made. `edited`: something has changed that may let go through what has failed, so it is tried at once. */
@@ -103,6 +105,9 @@ export interface Question {
 interface RollOutOfObject {
   readonly permits: RollOutPermits;
   readonly wakeUps: WakeUps;
+  readonly refused: RefusedPods;
+  /** Dry runs are on their way. */
+  isTrying?: boolean;
   /** What has failed in the last pass and is tried again, as something to wait for. */
   failure?: Wait;
   /** What the object waits for, as of the last pass. */
@@ -164,7 +169,10 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   /** Requests a pass over this object. Requests before it begins are one pass; one during a pass is kept for the next. */
   add(uid: string, reason: PassReason): void {
     if (this.#stop.signal.aborted) return;
-    if (reason === 'edited') this.#failed.forgive(uid);
+    if (reason === 'edited') {
+      this.#failed.forgive(uid);
+      this.#rollOuts.get(uid)?.refused.forgive();
+    }
     this.#reasons.set(uid, (this.#reasons.get(uid) ?? new Set()).add(reason));
     if (reason === 'fullPass') {
       this.#keys.remind(uid);
@@ -198,6 +206,11 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   /** The longest pause that may follow if all fails once more what has failed of this object; 0: nothing has. */
   longestPauseMs(uid: string): number {
     return this.#failed.longestPauseMs(uid);
+  }
+
+  /** Updates of this object that the API server has refused, as input of the planner; forgets pods that are gone. */
+  refused(uid: string, isThere: (uid: string) => boolean): RefusedUpdates | undefined {
+    return this.#rollOuts.get(uid)?.refused.refused(isThere);
   }
 
   /**
@@ -292,6 +305,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const rollOut = this.#rollOuts.get(uid) ?? {
       permits: new RollOutPermits({ longWaitMs: this.#options.longWaitMs ?? longWaitMs }),
       wakeUps: new WakeUps(wake),
+      refused: new RefusedPods(),
     };
     this.#rollOuts.set(uid, rollOut);
     return rollOut;
@@ -386,7 +400,8 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const upkeep = await this.#act(world, runsOf(plan.upkeep.filter(isDue), together), mayWrite, {
       grownBefore: grown,
     });
-    const disruption = await this.#disrupt(uid, world, plan.disruption.filter(isDue), permit);
+    const { refused, ...disruption } = await this.#disrupt(uid, world, plan.disruption.filter(isDue), permit);
+    this.#tryOut(uid, plan.trials?.steps ?? []);
     if (upkeep.grown > 1) this.#grown.set(uid, upkeep.grown);
     const failures = [...upkeep.failures, ...disruption.failures];
     const hadFailed = this.#failed.has(uid);
@@ -398,7 +413,8 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     // The next pass reports that the failure is over.
     const isOver = hadFailed && failed.length + others.length === 0;
     const isAside = ({ error }: { readonly error: unknown }) => others.some((one) => one.error === error);
-    if (isOver || failures.some(isAside) || upkeep.changes + disruption.changes > 0) this.add(uid, 'ownWrites');
+    const isChanged = isOver || failures.some(isAside) || refused.length > 0;
+    if (isChanged || upkeep.changes + disruption.changes > 0) this.add(uid, 'ownWrites');
     // Counted from the plan, as the pass itself may have taken long.
     const againAtMs = plan.againInMs === undefined ? [] : [plannedAtMs + plan.againInMs];
     const dueAtMs = Math.min(
@@ -408,14 +424,16 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const dueInMs = Number.isFinite(dueAtMs) ? Math.max(Math.ceil(dueAtMs - performance.now()), 0) : undefined;
     // Timers take whole milliseconds, and must not come too early.
     const inMs = ({ retryAtMs }: FailedStep<Step>) => Math.ceil(retryAtMs - performance.now());
-    const [failure] = failures;
-    if (failure !== undefined) this.#tellFailure(uid, failure.error, Math.min(...[...failed, ...others].map(inMs)));
+    const trialInMs = this.#trialInMs(uid, plan);
+    const [failure] = [...failures, ...refused];
+    const retriesInMs = [...[...failed, ...others].map(inMs), ...(trialInMs === undefined ? [] : [trialInMs])];
+    if (failure !== undefined) this.#tellFailure(uid, failure.error, Math.min(...retriesInMs));
     else onPass?.('done');
     const [first] = failed;
     const retryInMs = first && Math.min(...failed.map(inMs));
     // Report persistent failures to the roll-out.
     const wait = first && waitAfter((failures.find((one) => !isAside(one)) ?? first).error);
-    return soonest([dueInMs, retryInMs, this.#judgeRollOut(uid, permit, plan, wait)]);
+    return soonest([dueInMs, retryInMs, trialInMs, this.#judgeRollOut(uid, permit, plan, wait)]);
   }
 
   /** Nothing is permitted before a roll-out has asked, or after it has ended. */
@@ -438,10 +456,10 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     world: World,
     steps: readonly Step[],
     granted: Permit | undefined,
-  ): Promise<Outcome<Step>> {
+  ): Promise<Outcome<Step> & { readonly refused: Outcome<Step>['failures'] }> {
     const { fleet, nowMs } = this.#options;
     const runs = runsOf(steps, fleet.together ?? (() => 'freely' as const));
-    const { permits, wakeUps } = this.#rollOuts.get(uid) ?? {};
+    const { permits, wakeUps, refused: refusedPods } = this.#rollOuts.get(uid) ?? {};
     const outcome = await this.#act(
       world,
       runs,
@@ -457,7 +475,44 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     );
     for (const { step, error } of outcome.failures) if (!mayBeMade(error)) permits?.notBegun(fleet.podOf(step)?.uid);
     if (outcome.changes > 0) wakeUps?.went();
-    return outcome;
+    const isGivenBack = ({ step, error }: (typeof outcome.failures)[number]) =>
+      fleet.tryOut !== undefined && isRefused(error, this.#failed.attemptsOf(uid, step) + 1);
+    const refused = outcome.failures.filter(isGivenBack);
+    const uidOf = (step: Step) => fleet.podOf(step)?.uid ?? '';
+    refusedPods?.note({
+      done: outcome.done.filter(({ isChange }) => isChange).map(({ step }) => uidOf(step)),
+      refused: refused.map(({ step, error }) => ({ uid: uidOf(step), error })),
+    });
+    return { ...outcome, failures: outcome.failures.filter((one) => !isGivenBack(one)), refused };
+  }
+
+  /** Tries in dry runs what was refused. They write nothing, so no pass waits for them. */
+  #tryOut(uid: string, steps: readonly Step[]): void {
+    const { fleet } = this.#options;
+    const rollOut = this.#rollOuts.get(uid);
+    if (steps.length === 0 || rollOut === undefined || rollOut.isTrying) return;
+    rollOut.isTrying = true;
+    rollOut.refused.tries();
+    const trial = async (step: Step) => {
+      const pod = fleet.podOf(step);
+      if (pod === undefined) return;
+      try {
+        await fleet.tryOut?.(step);
+        rollOut.refused.tried(pod.uid);
+      } catch (error) {
+        if (!hasMovedOn(error)) rollOut.refused.tried(pod.uid, error);
+      }
+    };
+    void Promise.all(steps.map(trial)).then(() => {
+      rollOut.isTrying = false;
+      this.add(uid, 'ownWrites');
+    });
+  }
+
+  /** When the next dry runs are due. While some are on their way, the pass that follows them knows. */
+  #trialInMs(uid: string, { trials }: FleetPlan<Step>): number | undefined {
+    const { refused, isTrying } = this.#rollOuts.get(uid) ?? {};
+    return isTrying ? undefined : refused?.dueInMs(trials?.more ?? false);
   }
 
   /** A disruption is on its way until it has an answer. */

@@ -22,7 +22,7 @@ import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types
 import { type Cache, compareVersions } from '../../kube/cache.ts';
 import { EventBudget, tellEvent } from '../../kube/events.ts';
 import type { KubeWriter } from '../../kube/fence.ts';
-import { hasMovedOn, mayBeMade, unlessGone } from '../../kube/moved-on.ts';
+import { hasMovedOn, hasNoDryRun, mayBeMade, unlessGone } from '../../kube/moved-on.ts';
 import { RecentlySeen } from '../../kube/recently-seen.ts';
 import type { PodWrite } from '../../plan/fleet/in-place/update.ts';
 import type { FleetInput } from '../../plan/fleet/input.ts';
@@ -141,6 +141,8 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
   readonly #pullsDenied = new RecentlySeen(pullsDeniedMs);
   /** Revisions of workloads of which a pod could not be created, and none could since. */
   readonly #podsFailed = new RecentlySeen(podsFailedMs);
+  /** Revisions of workloads to which a pod was updated, and none was refused since. */
+  readonly #accepted = new RecentlySeen(acceptedMs);
   /** Worked out once for each look, and for those steps only that need it. */
   readonly #scenes = new WeakMap<World, SceneOfLook>();
 
@@ -187,7 +189,9 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       case 'updatePod':
         return this.#told(
           owner,
-          this.#updatePod(step, world, signal, mayGoOn),
+          this.#updateTried(owner, step, async () =>
+            mayGoOn() ? await this.#updatePod(step, world, signal, mayGoOn) : undefined,
+          ),
           () => events.updatedInPlace(step.pod.name, step.revision),
           (why) => events.updateInPlaceFailed(step.pod.name, step.revision, why),
         );
@@ -384,6 +388,42 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
   }
 
   /**
+   * Tries the update of a pod in a dry run, which changes nothing. Throws what refuses it; a conflict as well, as the pod has
+   * moved on.
+   */
+  async tryOut(step: FleetStep<unknown>): Promise<void> {
+    switch (step.kind) {
+      case 'writePod':
+      case 'updatePod':
+      case 'recreatePod':
+        for (const write of step.writes) await this.#patch(step.pod, write, { dryRun: true }).catch(unlessNoDryRun);
+        return;
+      default:
+        return;
+    }
+  }
+
+  /** P-7: no pod is taken out of service for an update that is refused: as long as none has succeeded, it is tried before. */
+  async #updateTried<Result>(
+    owner: Owner,
+    step: Extract<Intention, { kind: 'updatePod' }>,
+    update: () => Promise<Result>,
+  ): Promise<Result | undefined> {
+    const { now } = this.#options;
+    const key = `${owner.metadata.uid}/${step.revision}`;
+    try {
+      if (step.drain && !this.#accepted.has(key, now())) await this.tryOut(step);
+      const result = await update();
+      if (result !== undefined) this.#accepted.add(key, now());
+      return result;
+    } catch (error) {
+      if (hasMovedOn(error)) return undefined;
+      this.#accepted.forget(key);
+      throw error;
+    }
+  }
+
+  /**
    * Out of service first, and on only when Services have seen that. Between the two the kubelet may have written the pod,
    * so the update is worked out again for the pod as it is then. What comes in between leaves a pod that is out of service
    * for nothing; the planner brings it back, or continues with it.
@@ -442,21 +482,11 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
 
   /** The writes one after the other, each against the answer of the one before; undefined when the pod has moved on. */
   async #send(pod: AsSeen, writes: readonly PodWrite[]): Promise<Pod | undefined> {
-    const { namespace, name, uid } = pod;
     let { resourceVersion } = pod;
     let written: Pod | undefined;
-    for (const { kind, patch } of writes) {
-      const metadata = { ...(patch.metadata as JsonObject | undefined), uid, resourceVersion };
-      const options = kind === 'pod' ? {} : { subresource: kind };
+    for (const write of writes) {
       try {
-        const body = { ...patch, metadata };
-        written = await this.#options.kube.patch<Pod>(
-          kubeResource.pods,
-          { namespace, name },
-          'strategic',
-          body,
-          options,
-        );
+        written = await this.#patch({ ...pod, resourceVersion }, write);
       } catch (error) {
         if (hasMovedOn(error)) return written;
         throw error;
@@ -464,6 +494,16 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       resourceVersion = written.metadata.resourceVersion;
     }
     return written;
+  }
+
+  async #patch(
+    { namespace, name, uid, resourceVersion }: AsSeen,
+    { kind, patch }: PodWrite,
+    { dryRun = false } = {},
+  ): Promise<Pod> {
+    const body = { ...patch, metadata: { ...(patch.metadata as JsonObject | undefined), uid, resourceVersion } };
+    const options = { ...(kind !== 'pod' && { subresource: kind }), ...(dryRun && { dryRun }) };
+    return await this.#options.kube.patch<Pod>(kubeResource.pods, { namespace, name }, 'strategic', body, options);
   }
 
   #podSeen({ metadata }: Pod): Seen {
@@ -516,6 +556,13 @@ const pullJobDeadlineMs = 5_000;
 
 /** Jobs that were not allowed are asked for again after so long. */
 const pullsDeniedMs = 30_000;
+
+function unlessNoDryRun(error: unknown): void {
+  if (!hasNoDryRun(error)) throw error;
+}
+
+/** For so long a pod may be drained without a dry run before. */
+const acceptedMs = 3_600_000;
 
 /** Longer than the longest pause before a creation is tried again. */
 const podsFailedMs = 3_600_000;

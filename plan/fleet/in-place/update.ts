@@ -151,6 +151,8 @@ export interface RefreshInput {
   readonly gates: Pick<FeatureGates, 'InPlaceWorkloadVerticalScaling'>;
   /** Whether the cluster resizes pods through a subresource. */
   readonly canResize: boolean;
+  /** The update for which it was drained has been refused: it goes back into service. Absent: none has. */
+  readonly isRefused?: boolean;
 }
 
 /** Continues the update of a pod, or puts a pod that needs no update into service (IPU-27…40a). */
@@ -242,12 +244,13 @@ function outOfService(pod: Pod, nowMs: number): readonly PodCondition[] {
 }
 
 /** IPU-40 (d), IPU-40a. Ready is left to the kubelet. */
-function intoService({ pod, nowMs }: RefreshInput, state?: InPlaceState): InPlaceRefresh {
+function intoService({ pod, nowMs, isRefused }: RefreshInput, state?: InPlaceState): InPlaceRefresh {
   const gate = gateOf(pod);
   const isOpen = gate?.status === 'True' && !gate.reason && !gate.message;
   if (!hasInPlaceGate(pod) || isOpen) return { kind: 'none' };
 
-  const againInMs = Math.max(patienceLeftMs(gate, state, nowMs), kubeletBehindMs(pod, gate, nowMs));
+  const patienceMs = isRefused ? 0 : patienceLeftMs(gate, state, nowMs);
+  const againInMs = Math.max(patienceMs, kubeletBehindMs(pod, gate, nowMs));
   if (againInMs > 0) return { kind: 'wait', waitingFor: { reason: 'Draining', containers: [] }, againInMs };
   const conditions = withGate(pod, { status: 'True' }, nowMs);
   return { kind: 'write', step: 'intoService', writes: [statusPatch(pod, conditions)] };
