@@ -4,6 +4,7 @@ import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { controlPlanePorts, findInstance } from '../../deploy/local/instance.ts';
 import type { PlatformStatus } from '../../deploy/local/platform.ts';
+import { freezeImages } from '../support/frozen-images.ts';
 import { waitFor } from '../support/wait.ts';
 import { type Actions, actionsIn, heartbeatsIn, sumOf, totalOf } from './billable.ts';
 import { type BenchCluster, benchNamespace } from './cluster.ts';
@@ -41,6 +42,7 @@ export async function actionFigures({ cluster, instance, platform }: Bench): Pro
   const meter = newMeter(new Client({ connection }), instance);
   try {
     const { waiting, perWeek } = await waitingRollOut(cluster, meter);
+    const refused = await refusedRollOut(cluster, meter);
     const costs = [
       await recreation(cluster, meter, { slow: false }),
       await recreation(cluster, meter, { slow: true }),
@@ -48,6 +50,7 @@ export async function actionFigures({ cluster, instance, platform }: Bench): Pro
       await pullJob(cluster, meter, instance),
       await rollOut(cluster, meter, { slow: true }),
       waiting,
+      refused,
     ];
     return [
       'Billable actions of single operations: starts, signals, attempts of activities, timers, and changes of search ' +
@@ -162,6 +165,21 @@ async function waitingRollOut(cluster: BenchCluster, meter: Meter) {
   const [begun = 0, first = 0, second = 0] = readings;
   const later = (givenBackAfterMinutes - 1) * (second - first);
   return { waiting, perWeek: totalOf(waiting.actions) + first - begun + later };
+}
+
+/** A roll-out of which the API server refuses every update, in its first two minutes. */
+async function refusedRollOut(cluster: BenchCluster, meter: Meter): Promise<Cost> {
+  const set = await newSet(cluster, 'actions-set-refused', false);
+  const policy = await freezeImages(cluster.kube, benchNamespace);
+  const what = 'roll-out whose updates are all refused, its first two minutes';
+  const cost = await meter.count(what, '', 1, async () => {
+    await change(cluster, set, podSpec('busybox:1.36', false));
+    await cluster.setIs(set.metadata.uid, 'it says so', ({ status }) => status?.waitingFor?.reason === 'CannotUpdate');
+    await delay(2 * minuteMs);
+  });
+  await policy.remove();
+  await cluster.remove(cloneSets, set.metadata.name);
+  return cost;
 }
 
 async function pullJob(cluster: BenchCluster, meter: Meter, instance: string): Promise<Cost> {

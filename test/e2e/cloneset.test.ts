@@ -8,7 +8,9 @@ import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import type { Cluster } from '../support/cluster.ts';
 import { isServing, watchFleet } from '../support/fleet-watch.ts';
+import { freezeImages } from '../support/frozen-images.ts';
 import { describeProof, describeTogether } from '../support/groups.ts';
+import { batchesIn } from '../support/history.ts';
 import { waitFor } from '../support/wait.ts';
 import { container, Fleet, type FleetOptions, images, restartsOf, startedAt } from './fleet.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
@@ -259,6 +261,28 @@ describeTogether('a CloneSet', () => {
     await waitFor('the others', (see) => see(fleet.ofImage(images.old)).join() === left);
     await fleet.command('retry');
     await fleet.untilUpdated(4);
+  });
+
+  it.concurrent('P-7: keeps pods in service that a policy does not let be updated, says so, and goes on when it is gone', async () => {
+    const fleet = await fleetOf({ replicas: 3 });
+    const policy = await freezeImages(fleet.kube, fleet.namespace);
+    await fleet.update(images.new);
+    const { status } = await fleet.waitsFor('CannotUpdate');
+    expect(status?.waitingFor?.unblock).toContain('images are frozen');
+    expect(status?.waitingFor?.blockedCount).toBe(3);
+    expect(status?.conditions?.find(({ type }) => type === 'FailedUpdate')?.message).toContain('images are frozen');
+    await fleet.eventSays('FailedUpdatePodInPlace', /images are frozen/);
+    fleet.neverFewerReady(3);
+    await policy.remove();
+    await fleet.untilUpdated(3);
+    fleet.neverFewerReady(2);
+    await fleet.operation.result();
+    const batches = batchesIn(await fleet.operation.fetchHistory());
+    const outcomes = batches.flatMap(({ verdict }) => verdict?.pods ?? []);
+    const refused = outcomes.filter(({ why }) => why !== undefined);
+    expect(refused.map(({ why }) => why)).toEqual(refused.map(() => expect.stringMatching(/^not now: refused: /)));
+    expect(refused.length).toBeGreaterThanOrEqual(3);
+    expect(outcomes.length - refused.length).toBe(3);
   });
 
   it.concurrent('says which image the kubelet cannot pull, and what a skip does not change', async () => {
