@@ -21,7 +21,7 @@ export interface RefusedUpdate {
   readonly error?: { readonly message: string; readonly type?: FailureType };
   /** Its last dry run was accepted. */
   readonly isAccepted: boolean;
-  /** When it was tried last, to be compared with others. */
+  /** When it was tried last, from 0 on, to be compared with others. */
   readonly triedAtMs: number;
   /** Whether it is to be tried again by now. */
   readonly isDue: boolean;
@@ -42,9 +42,9 @@ export function awaitsTrial(refused: RefusedUpdates | undefined, pod: FleetPod, 
 /** The pods of these that are due, those first that were never tried, and then those that were tried the longest ago. */
 export function dueForTrial(refused: RefusedUpdates | undefined, pods: readonly FleetPod[]): readonly FleetPod[] {
   const known = ({ pod }: FleetPod) => refused?.pods.get(pod.metadata.uid);
-  const triedAtMs = (pod: FleetPod) => known(pod)?.triedAtMs ?? Number.NEGATIVE_INFINITY;
+  const triedAtMs = (pod: FleetPod) => known(pod)?.triedAtMs ?? -1;
   const due = pods.filter((pod) => known(pod)?.isDue ?? true);
-  return due.toSorted((one, other) => (triedAtMs(one) < triedAtMs(other) ? -1 : 1));
+  return due.toSorted((one, other) => triedAtMs(one) - triedAtMs(other));
 }
 
 /** Why the update of a pod was refused, for the result of a batch. */

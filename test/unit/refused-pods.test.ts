@@ -21,80 +21,91 @@ const refuse = (pods: RefusedPods, ...uids: readonly string[]) =>
 const went = (pods: RefusedPods, ...uids: readonly string[]) => pods.note({ done: uids, refused: [] });
 const isDue = (pods: RefusedPods, uid: string) => seen(pods)?.pods.get(uid)?.isDue;
 
+/** Makes dry runs of these pods, which end with this error, or are accepted. */
+const dryRuns = async (pods: RefusedPods, uids: readonly string[], error?: unknown) => {
+  const dryRun = () => (error === undefined ? Promise.resolve() : Promise.reject(error));
+  await pods.tryOut(uids.map((uid) => ({ uid, dryRun })));
+};
+
 /** The pauses between dry runs that are all refused, in seconds. */
-function pausesOf(pods: RefusedPods, error: unknown, count: number): readonly number[] {
-  return Array.from({ length: count }, () => {
+async function pausesOf(pods: RefusedPods, error: unknown, count: number): Promise<readonly number[]> {
+  const pauses: number[] = [];
+  while (pauses.length < count) {
     const pauseMs = pods.dueInMs(false) ?? 0;
     jest.advanceTimersByTime(pauseMs);
     expect(isDue(pods, 'a')).toBe(true);
-    pods.tried('a', error);
-    return pauseMs / 1000;
-  });
+    await dryRuns(pods, ['a'], error);
+    pauses.push(pauseMs / 1000);
+  }
+  return pauses;
 }
 
 describe('P-7: a pod whose update was refused', () => {
-  it('is tried again in dry runs, after 5 s at first, then later and later up to an hour', () => {
+  it('is tried again in dry runs, after 5 s at first, then later and later up to an hour', async () => {
     const pods = new RefusedPods();
     expect([seen(pods), pods.dueInMs(false)]).toEqual([undefined, undefined]);
     refuse(pods, 'a');
     expect(isDue(pods, 'a')).toBe(false);
-    expect(pausesOf(pods, denied, 12)).toEqual([5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]);
+    expect(await pausesOf(pods, denied, 12)).toEqual([5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]);
   });
 
-  it('by a budget is tried again within five minutes', () => {
+  it('by a budget is tried again within five minutes', async () => {
     const pods = new RefusedPods();
     pods.note({ done: [], refused: [{ uid: 'a', error: held }] });
-    expect(pausesOf(pods, held, 8)).toEqual([5, 10, 20, 40, 80, 160, 300, 300]);
+    expect(await pausesOf(pods, held, 8)).toEqual([5, 10, 20, 40, 80, 160, 300, 300]);
   });
 
-  it('says what the API server has said, and after which pause it is tried again', () => {
+  it('says what the API server has said, and after which pause it is tried again', async () => {
     const pods = new RefusedPods();
     refuse(pods, 'a');
     const { message, type } = denied;
     expect(seen(pods)?.pods.get('a')).toMatchObject({ error: { message, type }, isAccepted: false, pauseMs: 5_000 });
   });
 
-  it('may begin again once a dry run was accepted, and rests for longer if it is refused all the same', () => {
+  it('may begin again once a dry run was accepted, and rests for longer if it is refused all the same', async () => {
     const pods = new RefusedPods();
     refuse(pods, 'a');
-    pods.tried('a');
+    await dryRuns(pods, ['a']);
     expect(seen(pods)?.pods.get('a')).toMatchObject({ isAccepted: true });
     expect(pods.dueInMs(false)).toBeUndefined();
     refuse(pods, 'a');
     expect(seen(pods)?.pods.get('a')).toMatchObject({ isAccepted: false, pauseMs: 10_000 });
   });
 
-  it('holds up all dry runs, longer and longer, where these are accepted and updates are not', () => {
+  it('holds up all dry runs, longer and longer, where these are accepted and updates are not', async () => {
     const pods = new RefusedPods();
-    const pauses = Array.from({ length: 12 }, (_, index) => {
-      refuse(pods, `${index}`);
+    const uids = Array.from({ length: 13 }, (_, index) => `${index}`);
+    const pauses: number[] = [];
+    for (const uid of uids) {
+      refuse(pods, uid);
       const pauseMs = pods.dueInMs(true) ?? 0;
       jest.advanceTimersByTime(pauseMs);
       expect(seen(pods)?.mayTry).toBe(true);
-      for (let next = 0; next <= index + 1; next++) pods.tried(`${next}`);
-      return pauseMs / 1000;
-    });
-    expect(pauses).toEqual([0, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120]);
+      await dryRuns(pods, uids);
+      pauses.push(pauseMs / 1000);
+    }
+    expect(pauses).toEqual([0, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 7200]);
   });
 
-  it('is forgotten when it was updated, and when it is gone', () => {
+  it('is forgotten when it was updated, and when it is gone', async () => {
     const pods = new RefusedPods();
     refuse(pods, 'a', 'b', 'c');
     went(pods, 'a');
     expect([...(pods.refused((uid) => uid !== 'b')?.pods.keys() ?? [])]).toEqual(['c']);
   });
 
-  it('is tried at once when somebody has changed the object, and then as if for the first time', () => {
+  it('is tried at once when somebody has changed the object, and then as if for the first time', async () => {
     const pods = new RefusedPods();
     refuse(pods, 'a');
-    pausesOf(pods, denied, 6);
+    await pausesOf(pods, denied, 6);
+    jest.advanceTimersByTime(1_000);
     pods.forgive();
     expect([isDue(pods, 'a'), seen(pods)?.mayTry]).toEqual([true, true]);
-    pods.tried('a', denied);
+    await dryRuns(pods, ['a'], denied);
     expect(pods.dueInMs(false)).toBe(5_000);
   });
 
-  it('is tried at once when one that was refused before has been updated', () => {
+  it('is tried at once when one that was refused before has been updated', async () => {
     const pods = new RefusedPods();
     refuse(pods, 'a', 'b');
     went(pods, 'other');
@@ -105,7 +116,7 @@ describe('P-7: a pod whose update was refused', () => {
 });
 
 describe('P-7: after five refusals in a row', () => {
-  it('every pod is tried before it begins, until one was updated', () => {
+  it('every pod is tried before it begins, until one was updated', async () => {
     const pods = new RefusedPods();
     refuse(pods, 'a', 'b', 'c', 'd');
     expect(seen(pods)?.isGeneral).toBe(false);
@@ -118,31 +129,53 @@ describe('P-7: after five refusals in a row', () => {
     expect(seen(pods)?.isGeneral).toBe(false);
   });
 
-  it('by a budget they are not, as that is about single pods', () => {
+  it('by a budget they are not, as that is about single pods', async () => {
     const pods = new RefusedPods();
     pods.note({ done: [], refused: ['a', 'b', 'c', 'd', 'e', 'f'].map((uid) => ({ uid, error: held })) });
     expect(seen(pods)?.isGeneral).toBe(false);
   });
 
-  it('refused dry runs do not count, and those that were only tried are forgotten with the next update', () => {
+  it('refused dry runs do not count, and those that were only tried are forgotten with the next update', async () => {
     const pods = new RefusedPods();
     refuse(pods, 'a');
-    for (const uid of ['b', 'c', 'd', 'e', 'f']) pods.tried(uid, denied);
+    await dryRuns(pods, ['b', 'c', 'd', 'e', 'f'], denied);
     expect(seen(pods)?.isGeneral).toBe(false);
-    pods.tried('g');
+    await dryRuns(pods, ['g']);
     went(pods, 'h');
     expect([...(seen(pods)?.pods.keys() ?? [])]).toEqual(['a', 'b', 'c', 'd', 'e', 'f']);
   });
 
-  it('dry runs begin 5 s apart, and a second after something has changed', () => {
+  it('dry runs begin 5 s apart, and a second after something has changed', async () => {
     const pods = new RefusedPods();
     refuse(pods, 'a', 'b', 'c', 'd', 'e');
-    pods.tries();
+    await dryRuns(pods, ['a'], denied);
     expect([seen(pods)?.mayTry, pods.dueInMs(true)]).toEqual([false, 5_000]);
     pods.forgive();
     expect([seen(pods)?.mayTry, pods.dueInMs(true)]).toEqual([false, 1_000]);
     jest.advanceTimersByTime(1_000);
     expect([seen(pods)?.mayTry, pods.dueInMs(true)]).toEqual([true, 0]);
+  });
+});
+
+describe('P-7: dry runs', () => {
+  it('are not made twice at the same time, and nothing is due until they have ended', async () => {
+    const pods = new RefusedPods();
+    refuse(pods, 'a', 'b');
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const round = pods.tryOut([{ uid: 'a', dryRun: () => promise }]);
+    jest.advanceTimersByTime(60_000);
+    expect([pods.tryOut([{ uid: 'b', dryRun: () => promise }]), pods.dueInMs(true)]).toEqual([undefined, undefined]);
+    resolve();
+    await round;
+    expect([isDue(pods, 'b'), pods.dueInMs(true)]).toEqual([true, 0]);
+  });
+
+  it('that a change of the pod has overtaken say nothing', async () => {
+    const pods = new RefusedPods();
+    refuse(pods, 'a');
+    jest.advanceTimersByTime(5_000);
+    await dryRuns(pods, ['a'], new KubeError({ status: 409, message: 'modified', reason: 'Conflict' }));
+    expect([isDue(pods, 'a'), seen(pods)?.pods.get('a')?.pauseMs]).toEqual([true, 5_000]);
   });
 });
 

@@ -22,7 +22,7 @@ import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { inTerm } from '../../kube/fence.ts';
 import { KeyedQueue, type PassResult } from '../../kube/keyed-queue.ts';
 import type { Term } from '../../kube/leader.ts';
-import { hasMovedOn, mayBeMade } from '../../kube/moved-on.ts';
+import { mayBeMade } from '../../kube/moved-on.ts';
 import type { Wait } from '../../plan/decision.ts';
 import { batchesOf, type ChosenPod, mostInAnswer, mostInBatch } from '../../plan/fleet/batch.ts';
 import type {
@@ -106,8 +106,6 @@ interface RollOutOfObject {
   readonly permits: RollOutPermits;
   readonly wakeUps: WakeUps;
   readonly refused: RefusedPods;
-  /** Dry runs are on their way. */
-  isTrying?: boolean;
   /** What has failed in the last pass and is tried again, as something to wait for. */
   failure?: Wait;
   /** What the object waits for, as of the last pass. */
@@ -424,7 +422,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const dueInMs = Number.isFinite(dueAtMs) ? Math.max(Math.ceil(dueAtMs - performance.now()), 0) : undefined;
     // Timers take whole milliseconds, and must not come too early.
     const inMs = ({ retryAtMs }: FailedStep<Step>) => Math.ceil(retryAtMs - performance.now());
-    const trialInMs = this.#trialInMs(uid, plan);
+    const trialInMs = this.#rollOuts.get(uid)?.refused.dueInMs(plan.trials?.more ?? false);
     const [failure] = [...failures, ...refused];
     const retriesInMs = [...[...failed, ...others].map(inMs), ...(trialInMs === undefined ? [] : [trialInMs])];
     if (failure !== undefined) this.#tellFailure(uid, failure.error, Math.min(...retriesInMs));
@@ -489,30 +487,12 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   /** Tries in dry runs what was refused. They write nothing, so no pass waits for them. */
   #tryOut(uid: string, steps: readonly Step[]): void {
     const { fleet } = this.#options;
-    const rollOut = this.#rollOuts.get(uid);
-    if (steps.length === 0 || rollOut === undefined || rollOut.isTrying) return;
-    rollOut.isTrying = true;
-    rollOut.refused.tries();
-    const trial = async (step: Step) => {
+    const trials = steps.flatMap((step) => {
       const pod = fleet.podOf(step);
-      if (pod === undefined) return;
-      try {
-        await fleet.tryOut?.(step);
-        rollOut.refused.tried(pod.uid);
-      } catch (error) {
-        if (!hasMovedOn(error)) rollOut.refused.tried(pod.uid, error);
-      }
-    };
-    void Promise.all(steps.map(trial)).then(() => {
-      rollOut.isTrying = false;
-      this.add(uid, 'ownWrites');
+      return pod === undefined ? [] : [{ uid: pod.uid, dryRun: async () => await fleet.tryOut?.(step) }];
     });
-  }
-
-  /** When the next dry runs are due. While some are on their way, the pass that follows them knows. */
-  #trialInMs(uid: string, { trials }: FleetPlan<Step>): number | undefined {
-    const { refused, isTrying } = this.#rollOuts.get(uid) ?? {};
-    return isTrying ? undefined : refused?.dueInMs(trials?.more ?? false);
+    const round = this.#rollOuts.get(uid)?.refused.tryOut(trials);
+    void round?.then(() => this.add(uid, 'ownWrites'));
   }
 
   /** A disruption is on its way until it has an answer. */

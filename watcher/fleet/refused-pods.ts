@@ -1,6 +1,6 @@
 /** The pods of one object whose update the API server has refused, and when the next dry run of each is due (P-7). */
 import { failureTypeOf } from '../../api/core/failure.ts';
-import { mayBeMade } from '../../kube/moved-on.ts';
+import { hasMovedOn, mayBeMade } from '../../kube/moved-on.ts';
 import type { RefusedUpdate, RefusedUpdates } from '../../plan/fleet/refused-updates.ts';
 import { messageOf } from './failed-steps.ts';
 
@@ -26,6 +26,12 @@ export interface UpdateResults {
   readonly refused: readonly { readonly uid: string; readonly error: unknown }[];
 }
 
+/** A dry run of the update of a pod, which throws what refuses it. */
+export interface Trial {
+  readonly uid: string;
+  readonly dryRun: () => Promise<void>;
+}
+
 export class RefusedPods {
   readonly #pods = new Map<string, RefusedPod>();
   /** Without one that was accepted in between, dry runs excepted. */
@@ -34,6 +40,7 @@ export class RefusedPods {
   #misled = 0;
   #triedAtMs = Number.NEGATIVE_INFINITY;
   #trialsFromMs = Number.NEGATIVE_INFINITY;
+  #isTrying = false;
 
   /** As input of the planner; nothing when nothing is refused. Forgets pods that are gone. */
   refused(isThere: (uid: string) => boolean): RefusedUpdates | undefined {
@@ -63,18 +70,29 @@ export class RefusedPods {
     for (const [uid, pod] of this.#pods) if (!isRefusedBefore(pod)) this.#pods.delete(uid);
   }
 
-  /** Dry runs begin. */
-  tries(): void {
+  /** Makes dry runs, and resolves when they have ended. Undefined: there are none, or others are on their way. */
+  tryOut(trials: readonly Trial[]): Promise<void> | undefined {
+    if (trials.length === 0 || this.#isTrying) return undefined;
+    this.#isTrying = true;
     this.#triedAtMs = performance.now();
     this.#wait(betweenTrialsMs.usually);
+    const ended = Promise.all(trials.map((trial) => this.#try(trial)));
+    return ended.then(() => {
+      this.#isTrying = false;
+    });
   }
 
-  /** A dry run was made, and its error if it was refused. */
-  tried(uid: string, error?: unknown): void {
-    if (error !== undefined) {
-      this.#refuse(uid, error);
-      return;
+  async #try({ uid, dryRun }: Trial): Promise<void> {
+    try {
+      await dryRun();
+      this.#accept(uid);
+    } catch (error) {
+      // a pod that has changed meanwhile is looked at anew
+      if (!hasMovedOn(error)) this.#refuse(uid, error);
     }
+  }
+
+  #accept(uid: string): void {
     const { refusals = 0, error: before } = this.#pods.get(uid) ?? {};
     const accepted = { isAccepted: true, triedAtMs: performance.now(), dueAtMs: 0, pauseMs: 0 };
     this.#pods.set(uid, { refusals, ...(before && { error: before }), ...accepted });
@@ -88,8 +106,12 @@ export class RefusedPods {
     }
   }
 
-  /** In how many milliseconds the next dry run is due. `more`: of pods that are due already. Undefined: none is. */
+  /**
+   * In how many milliseconds the next dry run is due. `more`: of pods that are due already. Undefined: none is, or dry runs are on
+   * their way, whose end is a reason to look.
+   */
   dueInMs(more: boolean): number | undefined {
+    if (this.#isTrying) return undefined;
     const nowMs = performance.now();
     const later = [...this.#pods.values()].filter(({ isAccepted, dueAtMs }) => !isAccepted && dueAtMs > nowMs);
     if (later.length === 0 && !more) return undefined;
