@@ -16,7 +16,7 @@ import { isInPlaceComplete } from './in-place/completion.ts';
 import { type InPlaceRefresh, type InPlaceWait, type PodWrite, refreshInPlace } from './in-place/update.ts';
 import { changeWrites, enter, nextState, type PodChange, stateWithoutUpdate } from './lifecycle.ts';
 import { asSeen, type FleetPod } from './pods.ts';
-import { awaitsTrial } from './refused-updates.ts';
+import { refusalOf } from './refused-updates.ts';
 import { type FleetScene, isAtGoal } from './scene.ts';
 import type { Intention } from './steps.ts';
 
@@ -49,7 +49,7 @@ export function planRefresh(
         nowMs: input.nowMs,
         gates: input.gates,
         canResize: input.hasResizeSubresource,
-        isRefused: awaitsTrial(input.refused, pod, true),
+        isRefused: refusalOf(input.refused, pod) !== undefined,
       });
       // LC-26: it is held for an update that it no longer needs
       const isBack = pod.state === 'PreparingUpdate' && isAtGoal(scene, pod) && !isTakenBack;

@@ -28,6 +28,8 @@ export type Intention =
       readonly pod: AsSeen;
       readonly why: WriteReason;
       readonly writes: readonly PodWrite[];
+      /** Of a pod that is held before its update: the update that follows. */
+      readonly trial?: UpdateTrial;
     }
   /** A strategic merge patch that makes the workload its controller; not once the workload is being deleted. */
   | { readonly kind: 'adoptPod'; readonly pod: AsSeen; readonly patch: JsonObject }
@@ -38,6 +40,8 @@ export type Intention =
       readonly revision: string;
       readonly drain?: PodWrite;
       readonly writes: readonly PodWrite[];
+      /** Of a pod that is drained. */
+      readonly trial?: UpdateTrial;
     }
   /** Marks the pod for deletion; it is deleted and recreated as upkeep. */
   | {
@@ -45,6 +49,7 @@ export type Intention =
       readonly pod: AsSeen;
       readonly revision: string;
       readonly writes: readonly PodWrite[];
+      readonly trial: UpdateTrial;
     }
   /** A PVC that a pod lacks; an existing one is used. */
   | { readonly kind: 'createClaim'; readonly name: string; readonly body: JsonObject; readonly podName: string }
@@ -62,6 +67,15 @@ export type Intention =
   /** A merge patch of the workload itself. */
   | { readonly kind: 'writeOwner'; readonly patch: JsonObject }
   | { readonly kind: 'event'; readonly event: EventText };
+
+/** What a dry run of an update tries: all that is going to be written, whatever is written first and waited for in between. */
+export interface UpdateTrial {
+  readonly pod: AsSeen;
+  readonly revision: string;
+  readonly writes: readonly PodWrite[];
+  /** The pod is deleted as well. */
+  readonly deletes?: true;
+}
 
 export type WriteReason =
   /** It no longer matches the selector. */

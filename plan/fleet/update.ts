@@ -16,9 +16,11 @@ import {
   budgetRetryMs,
   decideInPlace,
   type InPlaceDecision,
+  type InPlaceStart,
   type PodWrite,
   type RecreateCause,
   startInPlace,
+  wholeInPlace,
 } from './in-place/update.ts';
 import { beforeUpdate, enter, stateMetadata, stateWithoutUpdate } from './lifecycle.ts';
 import { first, inOrder, type PodOrder } from './order.ts';
@@ -27,9 +29,9 @@ import { writes } from './pod-writes.ts';
 import { asSeen, type FleetPod } from './pods.ts';
 import { prefetchOf } from './pre-download.ts';
 import type { Prefetch } from './prefetch.ts';
-import { awaitsTrial, dueForTrial, mostTrials } from './refused-updates.ts';
+import { dueForTrial, isUntried, refusalOf, refusedFor } from './refused-updates.ts';
 import type { FleetScene, UpdateDemand } from './scene.ts';
-import type { Intention } from './steps.ts';
+import type { Intention, UpdateTrial } from './steps.ts';
 
 /** The pods that are to be updated, and how far the walk along them may go now. */
 export interface UpdateLine {
@@ -56,7 +58,7 @@ export type UpdateStop =
   | { readonly kind: 'budget'; readonly pod: FleetPod }
   /** Its images are not yet on as many nodes as the workload asks for. */
   | { readonly kind: 'imageNotReady'; readonly prefetch: Prefetch }
-  /** All that are left have been refused by the API server. */
+  /** All that are left have been refused by the API server, or stand behind such pods. */
   | { readonly kind: 'writesRefused' }
   /** Another object's budget has refused it. */
   | { readonly kind: 'refused'; readonly pod: FleetPod; readonly by: string }
@@ -81,7 +83,7 @@ export interface UpdatePlan<Demand extends UpdateDemand = UpdateDemand> {
   /** The pods that wait until a dry run of their update is accepted, as far as the walk came. */
   readonly refused: readonly FleetPod[];
   /** Which of these are tried now. */
-  readonly trials: Trials<Intention>;
+  readonly trials: Trials;
   /** Where it is asked: the pods that may go next, besides those that the permit names. */
   readonly candidates: readonly ChosenPod[];
   readonly demand: Demand;
@@ -105,7 +107,8 @@ export function planUpdate<Demand extends UpdateDemand>(
 
   const line = pass.line();
   const walk = walkAlong(line, { scene, busy: pass.busy, isBack: demand.left < 0 });
-  return { ...walk, upkeep: [...walk.upkeep, ...backFromHold(line.pods)], demand };
+  const refused = new Set(walk.refused);
+  return { ...walk, upkeep: [...walk.upkeep, ...backFromHold(line.pods.filter((pod) => !refused.has(pod)))], demand };
 }
 
 /** Pods that are out of service for their update already are ahead, so that no other takes their place in the budget. */
@@ -125,7 +128,7 @@ function isOutOfService({ pod }: FleetPod): boolean {
   return gate?.status === 'False' && gate.reason === inPlaceReason;
 }
 
-const noTrials = { steps: [], more: false } as const;
+const noTrials = { pods: [], more: false } as const;
 
 /** CS-55, CS-55b, CS-56. */
 function walkAlong(
@@ -140,26 +143,33 @@ function walkAlong(
   const begun: FleetPod[] = [];
   const candidates: ChosenPod[] = [];
   const refused: FleetPod[] = [];
-  const prefetch = isBack ? undefined : prefetchOf(scene);
-  const mayStart = !isHeldByOperator && prefetch?.isReached !== false;
-  const stopAt = (stop: UpdateStop) => {
-    const trials = mayStart ? trialsOf(scene, refused, target) : noTrials;
-    return { upkeep, disruption, begun, candidates, refused, trials, stop };
-  };
   const target = isBack ? scene.other : scene.target;
+  const known = refusedFor(input.refused, target.metadata.name);
+  const prefetch = isBack ? undefined : prefetchOf(scene);
+  const stopAt = (stop: UpdateStop) => {
+    const free = refused.filter((pod) => !busy.has(pod.name) && !isHeld(pod));
+    return { upkeep, disruption, begun, candidates, refused, trials: trialsOf(scene, free, target), stop };
+  };
   let heldBack: FleetPod | undefined;
   let room = input.mostStarts ?? Number.POSITIVE_INFINITY;
 
   const isNamedBy = namedIn(permit, target);
   for (const pod of namedFirst(line.pods, permit, isNamedBy)) {
-    const hasBegun = isHeld(pod);
+    const isRefused = refusalOf(known, pod) !== undefined;
+    // P-7: one that was refused has not begun
+    const hasBegun = isHeld(pod) && !isRefused;
     const isNamed = isNamedBy(pod);
     // What the permit is not for takes no part of the budget, unless it is asked what may go next.
     if (!hasBegun && !isNamed && !permit?.chooses) continue;
     // nor does what was refused
-    if (!hasBegun && awaitsTrial(input.refused, pod, isNamed && permit !== undefined)) {
+    if (isRefused || (!hasBegun && isUntried(known, pod) && !(permit && isNamed))) {
+      if (permit && isHeldByOperator) return stopAt({ kind: 'paused', by: 'operator' });
+      if (prefetch && !prefetch.isReached) return stopAt({ kind: 'imageNotReady', prefetch });
+      const decision = refused.length === 0 ? decideUpdate(scene, pod, target) : undefined;
+      if (decision?.kind === 'refused') return stopAt({ kind: 'impossible', pod, because: decision.because });
       refused.push(pod);
-      if (line.passesOver) continue;
+      // where order counts it keeps its turn, with its part of the budget
+      if (line.passesOver || line.admits(pod)) continue;
       break;
     }
     if (!line.admits(pod)) {
@@ -196,21 +206,49 @@ function walkAlong(
     }
     if (!hasBegun) room--;
   }
-  if (heldBack) return stopAt({ kind: 'budget', pod: heldBack });
-  return stopAt({ kind: refused.length > 0 ? 'writesRefused' : 'started' });
+  const areInTheWay = refused.length > 0 && (!line.passesOver || heldBack === undefined);
+  if (areInTheWay) return stopAt({ kind: 'writesRefused' });
+  return stopAt(heldBack ? { kind: 'budget', pod: heldBack } : { kind: 'started' });
 }
 
 /** The updates of which a dry run is to be made now. */
-function trialsOf(scene: FleetScene, pods: readonly FleetPod[], target: ControllerRevision): Trials<Intention> {
-  const due = pods.length === 0 ? [] : dueForTrial(scene.input.refused, pods);
-  if (!scene.input.refused?.mayTry) return { steps: [], more: due.length > 0 };
-  const steps: Intention[] = [];
+function trialsOf(scene: FleetScene, pods: readonly FleetPod[], target: ControllerRevision): Trials {
+  const { refused } = scene.input;
+  if (refused === undefined || pods.length === 0) return noTrials;
+  const due = dueForTrial(refused, pods);
+  const trials: UpdateTrial[] = [];
   for (const pod of due) {
-    if (steps.length >= mostTrials) return { steps, more: true };
+    if (trials.length >= refused.mostTrials) return { pods: trials, more: true };
     const decision = decideUpdate(scene, pod, target);
-    if (decision.kind !== 'refused') steps.push(...startOf(scene, pod, decision, target));
+    if (decision.kind !== 'refused') trials.push(trialOf(scene, pod, decision, target));
   }
-  return { steps, more: false };
+  return { pods: trials, more: false };
+}
+
+function trialOf(
+  scene: FleetScene,
+  { pod }: FleetPod,
+  decision: Exclude<InPlaceDecision, { kind: 'refused' }>,
+  target: ControllerRevision,
+): UpdateTrial {
+  const of = { pod: asSeen(pod), revision: target.metadata.name };
+  if (decision.kind === 'recreate') return { ...of, writes: [recreateMark], deletes: true };
+  return { ...of, writes: wholeInPlace(inPlaceStart(scene, pod, decision, target)) };
+}
+
+function inPlaceStart(
+  { input, scheme, strategy, now }: FleetScene,
+  pod: Pod,
+  { change }: Extract<InPlaceDecision, { kind: 'inPlace' }>,
+  { metadata: { name: revision } }: ControllerRevision,
+): InPlaceStart {
+  const { labels, annotations } = stateMetadata('Updating', now);
+  return {
+    ...{ pod, change, revision, annotations, gates: input.gates, nowMs: input.nowMs },
+    labels: { ...scheme.podLabels(revision, input.gates), ...labels },
+    graceSeconds: strategy.graceSeconds,
+    canResize: input.hasResizeSubresource,
+  };
 }
 
 type IsNamed = (pod: FleetPod) => boolean;
@@ -283,39 +321,36 @@ function startOf(
   decision: Exclude<InPlaceDecision, { kind: 'refused' }>,
   target: ControllerRevision,
 ): readonly Intention[] {
-  const { input, scheme, strategy, now } = scene;
-  const { lifecycle, graceSeconds } = strategy;
+  const { strategy, now } = scene;
+  const { lifecycle } = strategy;
   const revision = target.metadata.name;
   if (decision.kind === 'recreate') {
-    const patch = { metadata: { labels: { [podMark.specifiedDelete]: 'true' } } };
-    return [{ kind: 'recreatePod', pod: asSeen(pod.pod), revision, writes: [{ kind: 'pod', patch }] }];
+    const trial = trialOf(scene, pod, decision, target);
+    return [{ kind: 'recreatePod', pod: asSeen(pod.pod), revision, writes: [recreateMark], trial }];
   }
   switch (beforeUpdate(pod.pod, lifecycle)) {
     case 'wait':
       return [];
     case 'prepare':
-      return writes(pod, 'prepareUpdate', enter('PreparingUpdate', pod.pod, lifecycle, now));
+      return writes(pod, 'prepareUpdate', enter('PreparingUpdate', pod.pod, lifecycle, now)).map((step) =>
+        step.kind === 'writePod' ? { ...step, trial: trialOf(scene, pod, decision, target) } : step,
+      );
     case 'start': {
-      const { labels, annotations } = stateMetadata('Updating', now);
-      const { drain, writes: all } = startInPlace({
-        pod: pod.pod,
-        change: decision.change,
-        revision,
-        labels: { ...scheme.podLabels(revision, input.gates), ...labels },
-        annotations,
-        graceSeconds,
-        nowMs: input.nowMs,
-        gates: input.gates,
-        canResize: input.hasResizeSubresource,
-      });
-      return [{ kind: 'updatePod', pod: asSeen(pod.pod), revision, ...(drain && { drain }), writes: all }];
+      const { drain, writes: all } = startInPlace(inPlaceStart(scene, pod.pod, decision, target));
+      const drained = drain && { drain, trial: trialOf(scene, pod, decision, target) };
+      return [{ kind: 'updatePod', pod: asSeen(pod.pod), revision, ...drained, writes: all }];
     }
   }
 }
 
+const recreateMark: PodWrite = {
+  kind: 'pod',
+  patch: { metadata: { labels: { [podMark.specifiedDelete]: 'true' } } },
+};
+
 /**
  * Pods that were asked to prepare for an update which is no longer wanted, since the partition was raised or an operator
- * leaves them out: they go back to work, and do not wait for ever (LC-27).
+ * leaves them out, or which was refused: they go back to work, and do not wait for ever (LC-27, P-7).
  */
 function releasedFromHold(
   { counted, strategy, now }: FleetScene,

@@ -22,6 +22,7 @@ import type { FleetSituation } from './kind.ts';
 import { beforeDelete, beforeUpdate } from './lifecycle.ts';
 import { type FleetPod, podRef } from './pods.ts';
 import { imageNotReadyWait } from './prefetch.ts';
+import { refusalOf, refusedFor } from './refused-updates.ts';
 import { type FleetScene, type FleetWaitReason, isAtGoal, progressOf, skippedPods } from './scene.ts';
 import { isHeld } from './update.ts';
 
@@ -244,23 +245,38 @@ export function cannotUpdate(situation: FleetSituation): Wait | undefined {
   }
   const refusal = isOnlyRefused(situation) ? refusalIn(situation) : undefined;
   if (refusal === undefined) return undefined;
-  const { message, type, pauseMs: retriedWithinMs } = refusal;
-  return wait(scene, 'CannotUpdate', situation.update.refused, failureText(scene, message, type, { retriedWithinMs }));
+  const { message, type } = refusal;
+  const text = failureText(scene, message, type, refusal);
+  return wait(scene, 'CannotUpdate', situation.update.refused, text);
 }
 
-/** Whether nothing else is waited for than pods that the API server does not let be updated. */
+/** Whether nothing else is waited for than pods that the API server does not let be updated, and those behind them. */
 function isOnlyRefused({ scene, refresh, update }: FleetSituation): boolean {
-  const { refused, begun, candidates, stop } = update;
+  const { refused, begun, candidates, stop, demand } = update;
   if (stop.kind !== 'writesRefused' || begun.length + candidates.length + refresh.underWay.length > 0) return false;
   const own = new Set(refused);
-  return scene.counted.every((pod) => (pod.isAvailable && !isHeld(pod)) || own.has(pod));
+  const skip = skippedPods(scene);
+  return scene.counted.every((pod) => {
+    const isUnderWay = isHeld(pod) || (!pod.isAvailable && !demand.concerns(pod) && !skip.has(pod.name));
+    return !isUnderWay || own.has(pod);
+  });
 }
 
-/** What the API server has said of the first of the pods that it does not let be updated, and the longest pause of them. */
+/** What the API server has said of pods that it does not let be updated, of the first of them if it can. */
 export function refusalIn({ scene, update }: Pick<FleetSituation, 'scene' | 'update'>) {
-  const known = update.refused.map(({ pod }) => scene.input.refused?.pods.get(pod.metadata.uid));
-  const error = known.find((one) => one?.error !== undefined)?.error;
-  return error && { ...error, pauseMs: Math.max(...known.map((one) => one?.pauseMs ?? 0)) };
+  const { target, other, input, counted } = scene;
+  const { demand } = update;
+  const known = refusedFor(input.refused, (demand.left < 0 ? other : target).metadata.name);
+  if (known === undefined || demand.left === 0) return undefined;
+  const skip = skippedPods(scene);
+  const left = counted.filter((pod) => demand.concerns(pod) && !skip.has(pod.name));
+  const refused = left.find((pod) => refusalOf(known, pod)?.error);
+  const error = refused
+    ? refusalOf(known, refused)?.error
+    : known.isGeneral && left.length > 0
+      ? known.error
+      : undefined;
+  return error && { ...error, retriedWithinMs: known.retriedWithinMs };
 }
 
 /** Why it failed, what has to be granted where that is it, and when it is tried again where that takes its time. */

@@ -11,6 +11,7 @@ import { isControlledBy } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
+import { lifecycleMark } from '../../api/fleet/lifecycle.ts';
 import { type ControllerRevision, templateOf } from '../../api/fleet/revision.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
@@ -51,11 +52,25 @@ function template(image: string): JsonObject {
   return { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'main', image }] } };
 }
 
+/** Tells the update of the last of the pods: whether a call changes containers, and those of all others were changed before. */
+function lastUpdate(): (call: SeenCall) => boolean {
+  const updated = new Set<string>();
+  return ({ verb, plural, name: podName, body }) => {
+    const isUpdate = verb === 'patch' && plural === 'pods' && objectOr(objectOr(body as JsonObject).spec).containers;
+    if (!isUpdate) return false;
+    if (updated.size === replicas - 1 && !updated.has(podName)) return true;
+    updated.add(podName);
+    return false;
+  };
+}
+
 /** A workload with its controller, its pods and their nodes. */
 class Conformance {
   readonly cluster = new MemoryCluster();
   readonly wanted: string[] = [];
   isLeading = true;
+  /** Fields of the spec that differ from those of the kind. */
+  spec: object = {};
   /** Called before each write takes effect. */
   meet: Meet = () => undefined;
   /** Containers that were changed while a Service still sent requests to their pod. */
@@ -105,7 +120,7 @@ class Conformance {
     const before = this.cluster.look(this.#kind.resource, place) as { readonly status?: object } | undefined;
     this.cluster.put(this.#kind.resource, {
       metadata: { ...place, uid, generation: this.#generation++ },
-      spec: this.#kind.spec(of, selector),
+      spec: { ...this.#kind.spec(of, selector), ...this.spec },
       ...(before?.status && { status: { ...before.status, ...(rollOut && { rollOut }) } }),
     });
   }
@@ -141,6 +156,11 @@ class Conformance {
     return this.pods()
       .filter(({ spec }) => spec.containers[0]?.image === image)
       .map(({ metadata }) => metadata.name);
+  }
+
+  label(podName: string, labels: Readonly<Record<string, string | null>>): void {
+    const pod = this.pods().find(({ metadata }) => metadata.name === podName);
+    if (pod) this.#write(pod, { metadata: { labels } });
   }
 
   status(): object {
@@ -343,18 +363,10 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       const fleet = begin();
       await fleet.settle();
       await fleet.change('app:2');
-      const accepted = new Set<string>();
       let isRefusing = true;
-      fleet.meet = ({ verb, plural, name: podName, body }) => {
-        if (
-          verb !== 'patch' ||
-          plural !== 'pods' ||
-          objectOr(objectOr(body as JsonObject).spec).containers === undefined
-        ) {
-          return;
-        }
-        if (isRefusing && accepted.size === replicas - 1 && !accepted.has(podName)) throw refusal();
-        accepted.add(podName);
+      const refuses = lastUpdate();
+      fleet.meet = (call) => {
+        if (isRefusing && refuses(call)) throw refusal();
       };
       const rolledOut = fleet.rollOut();
       const status = () => fleet.status() as { readonly waitingFor?: WaitingFor };
@@ -377,6 +389,49 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
         { pod: left, how: 'inPlace', why: expect.stringMatching(/^not now: refused: .*frozen/) },
       ]);
       expect(pods.at(-1)).toMatchObject({ pod: left, ms: expect.any(Number) });
+    });
+
+    it('P-7: lets go of a pod that a hook holds for an update that is refused', async () => {
+      const fleet = begin();
+      const mark = 'example.com/in-use';
+      fleet.spec = { lifecycle: { inPlaceUpdate: { labelsHandler: { [mark]: 'true' } } } };
+      let left: string | undefined;
+      const states = new Set<string | undefined>();
+      const hook = () => {
+        for (const { metadata } of fleet.pods()) {
+          const { [lifecycleMark.state]: state, [mark]: isInUse } = metadata.labels ?? {};
+          if (metadata.name === left) states.add(state);
+          const wanted = state === 'PreparingUpdate' ? null : 'true';
+          if ((isInUse ?? null) !== wanted) fleet.label(metadata.name, { [mark]: wanted });
+        }
+      };
+      await fleet.settle();
+      await fleet.until('the pods to be in use', () => {
+        hook();
+        return fleet.pods().every(({ metadata }) => metadata.labels?.[mark] === 'true');
+      });
+      await fleet.change('app:2');
+      let isRefusing = true;
+      const refuses = lastUpdate();
+      fleet.meet = (call, { isDryRun }) => {
+        if (isDryRun || !refuses(call)) return; // dry runs are accepted
+        left = call.name;
+        if (isRefusing) throw refusal();
+      };
+      const rolledOut = fleet.rollOut();
+      await fleet.until('the pod to be let go', () => {
+        hook();
+        return states.has('PreparingUpdate') && fleet.ready().length === replicas;
+      });
+      isRefusing = false;
+      await fleet.until('all pods to be updated', () => {
+        hook();
+        return fleet.running('app:2').length === replicas;
+      });
+      const { pods } = await rolledOut;
+      const whys = pods.flatMap(({ pod, why }) => (why === undefined ? [] : [`${pod}: ${why}`]));
+      expect(whys.length).toBeGreaterThan(0);
+      for (const why of whys) expect(why).toMatch(new RegExp(`^${left}: not now: refused: `));
     });
 
     it('lets only those pods begin that its permit names', async () => {

@@ -9,6 +9,7 @@ import { cloneSetEvent, cloneSetWaits } from '../../api/cloneset/types.ts';
 import type { LabelSelector } from '../../api/core/label-selector.ts';
 import { apiVersionOf, type Resource } from '../../api/core/meta.ts';
 import type { PodTemplate } from '../../api/core/pod-template.ts';
+import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import { type RevisionScheme, revisionMark } from '../../api/fleet/revision.ts';
 import type { Rule } from '../../plan/decision.ts';
 import type { FleetInput } from '../../plan/fleet/input.ts';
@@ -34,6 +35,7 @@ export interface OrdinalSet extends Workload {
     readonly partition?: number;
     /** Absent: 1. */
     readonly maxUnavailable?: number;
+    readonly lifecycle?: Lifecycle;
   };
   readonly status?: Workload['status'] & {
     readonly replicas: number;
@@ -93,9 +95,9 @@ const planner: FleetPlanner<OrdinalSet> = {
     countsTerminating: true,
     adopts: ({ metadata }) => ordinalOf(owner, metadata.name) !== undefined,
   }),
-  strategy: () => ({
+  strategy: ({ owner }) => ({
     ...{ isOnDelete: false, isPaused: false, podUpdatePolicy: 'InPlaceIfPossible', graceSeconds: 0 },
-    lifecycle: undefined,
+    lifecycle: owner.spec.lifecycle,
   }),
   replicas: ({ owner }) => owner.spec.nodes.length,
   scene: (scene) => scene,

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { type JsonObject, objectOr } from '../../api/base/json.ts';
 import type { CloneSet, CloneSetStatus } from '../../api/cloneset/types.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
@@ -77,7 +78,7 @@ function writer(setting: Setting = {}) {
       return options && 'subresource' in options ? (drained ?? answer) : answer;
     },
     delete: async (resource: Resource, { name }: { name: string }, options: object) =>
-      void call('delete', resource, name, undefined, options),
+      void call('dryRun' in options ? 'try to delete' : 'delete', resource, name, undefined, options),
   } as unknown as KubeWriter;
   const cache = {
     seen: async (uid: string, resourceVersion: string) => void seen.push(`${uid}@${resourceVersion}`),
@@ -100,10 +101,9 @@ function writer(setting: Setting = {}) {
     spent,
     owed,
     /** Verb, resource and name of all calls but Events. */
-    made: () =>
-      calls
-        .filter(({ resource }) => resource !== 'events')
-        .map(({ verb, resource, name }) => `${verb} ${resource}/${name}`),
+    made: () => callsOf(calls),
+    /** The same without dry runs. */
+    written: () => callsOf(calls).filter((call) => !call.startsWith('try')),
     events: () =>
       calls.filter(({ resource }) => resource === 'events').map(({ body }) => `${body?.reason}: ${body?.message}`),
     async act(step: FleetStep<CloneSetStatus>, given: CloneSetInput, mayGoOn = () => true) {
@@ -113,6 +113,12 @@ function writer(setting: Setting = {}) {
       return result !== undefined;
     },
   };
+}
+
+function callsOf(calls: readonly Call[]): readonly string[] {
+  return calls
+    .filter(({ resource }) => resource !== 'events')
+    .map(({ verb, resource, name }) => `${verb} ${resource}/${name}`);
 }
 
 /** A set of three old pods, and the update of the first of them that the planner wants. */
@@ -421,7 +427,7 @@ describe('the writer of CloneSets', () => {
     const { given, step, before } = update();
     const log: string[] = [];
     const drained = Promise.withResolvers<readonly string[]>();
-    const { act, calls, made, events } = writer({
+    const { act, calls, written, events } = writer({
       drained: afterDrain(before),
       isDrained: () => {
         log.push('waits');
@@ -431,10 +437,10 @@ describe('the writer of CloneSets', () => {
     const acted = act(step, given);
     await new Promise((resolve) => setImmediate(resolve));
     const { name } = step.pod;
-    expect([log, made()]).toEqual([['waits'], [`try pods/${name}`, `patch pods/${name}`]]);
+    expect([log, written()]).toEqual([['waits'], [`patch pods/${name}`]]);
     drained.resolve([]);
     expect(await acted).toBe(true);
-    expect(made()).toEqual([`try pods/${name}`, `patch pods/${name}`, `patch pods/${name}`]);
+    expect(written()).toEqual([`patch pods/${name}`, `patch pods/${name}`]);
     const change = calls.filter(({ verb }) => verb === 'patch')[1]?.body;
     expect(change?.metadata).toMatchObject({ resourceVersion: '150', uid: `${step.pod.name}-uid` });
     expect(change?.spec).toMatchObject({ containers: [{ name: 'main', image: 'nginx:1.1' }] });
@@ -456,9 +462,9 @@ describe('the writer of CloneSets', () => {
   ])('changes no container of a pod that has %s', async (_what, change) => {
     const { given, step, before } = update();
     const shown = afterDrain(before, { ...change, resourceVersion: '151' });
-    const { act, made } = writer({ drained: afterDrain(before), shown });
+    const { act, written } = writer({ drained: afterDrain(before), shown });
     expect(await act(step, given)).toBe(true); // the drain was written
-    expect(made()).toEqual([`try pods/${step.pod.name}`, `patch pods/${step.pod.name}`]);
+    expect(written()).toEqual([`patch pods/${step.pod.name}`]);
   });
 
   it.each([
@@ -479,7 +485,7 @@ describe('the writer of CloneSets', () => {
   it('changes no container once the leave has been taken back', async () => {
     const { given, step, before } = update();
     let mayGoOn = true;
-    const { act, made } = writer({
+    const { act, written } = writer({
       drained: afterDrain(before),
       isDrained: async () => {
         mayGoOn = false;
@@ -487,7 +493,7 @@ describe('the writer of CloneSets', () => {
       },
     });
     await act(step, given, () => mayGoOn);
-    expect(made()).toEqual([`try pods/${step.pod.name}`, `patch pods/${step.pod.name}`]);
+    expect(written()).toEqual([`patch pods/${step.pod.name}`]);
   });
 
   it('P-9: drains no pod of which the leave was taken back during the dry run before it', async () => {
@@ -496,9 +502,9 @@ describe('the writer of CloneSets', () => {
     const meet = ({ verb }: Call) => {
       if (verb === 'try') mayGoOn = false;
     };
-    const { act, made } = writer({ drained: afterDrain(before), meet });
+    const { act, written } = writer({ drained: afterDrain(before), meet });
     expect(await act(step, given, () => mayGoOn)).toBe(false);
-    expect(made()).toEqual([`try pods/${step.pod.name}`]);
+    expect(written()).toEqual([]);
   });
 
   describe('P-7: an update that takes its pod out of service', () => {
@@ -509,10 +515,37 @@ describe('the writer of CloneSets', () => {
       const meet = (call: Call) => {
         if (ofUpdate(call)) throw judged();
       };
-      const { act, made, events } = writer({ drained: afterDrain(before), meet });
+      const { act, written, events } = writer({ drained: afterDrain(before), meet });
       await expect(act(step, given)).rejects.toThrow('denied the request');
-      expect(made()).toEqual([`try pods/${step.pod.name}`]);
+      expect(written()).toEqual([]);
       expect(events()).toEqual([expect.stringContaining('FailedUpdatePodInPlace')]);
+    });
+
+    it.each([
+      ['a grace period', { rollingUpdate: { inPlaceUpdateStrategy: { gracePeriodSeconds: 10 } } }],
+      ['a hook', { lifecycle: { inPlaceUpdate: { labelsHandler: { 'example.com/ready': 'true' } } } }],
+    ])('is not even begun with %s where what follows is refused', async (_what, spec) => {
+      const set = cloneSet({ replicas: 3, ...spec });
+      const labels = { 'example.com/ready': 'true' };
+      const given = world({ set, pods: pods('o', 3, { labels }), permit: {} });
+      const [step] = planCloneSet(given).disruption;
+      if (step === undefined) throw new Error('no update is planned');
+      const meet = ({ body }: Call) => {
+        if (Object.hasOwn(objectOr(body?.spec as JsonObject | undefined), 'containers')) throw judged();
+      };
+      const { act, written } = writer({ meet });
+      await expect(act(step, given)).rejects.toThrow('denied the request');
+      expect(written()).toEqual([]);
+    });
+
+    it('is refused as well where its pod may not be taken out of service', async () => {
+      const { given, step } = update();
+      const meet = ({ options }: Call) => {
+        if (options && 'subresource' in (options as object)) throw forbidden();
+      };
+      const { act, written } = writer({ meet });
+      await expect(act(step, given)).rejects.toThrow('exceeded quota');
+      expect(written()).toEqual([]);
     });
 
     it('needs no dry run once one to that revision was accepted, until the next is refused', async () => {
@@ -525,11 +558,11 @@ describe('the writer of CloneSets', () => {
       const dryRuns = () => made().filter((call) => call.startsWith('try')).length;
       await act(step, given);
       await act(step, given);
-      expect(dryRuns()).toBe(1);
+      expect(dryRuns()).toBe(2); // out of service, and all that follows
       isRefused = true;
       await expect(act(step, given)).rejects.toThrow('denied');
       await expect(act(step, given)).rejects.toThrow('denied');
-      expect(dryRuns()).toBe(2);
+      expect(dryRuns()).toBe(4);
       expect(made().at(-1)).toBe(`try pods/${step.pod.name}`);
     });
 
@@ -548,16 +581,16 @@ describe('the writer of CloneSets', () => {
       const meet = ({ verb }: Call) => {
         if (verb === 'try') throw conflict();
       };
-      const { act, made } = writer({ drained: afterDrain(before), meet });
+      const { act, written } = writer({ drained: afterDrain(before), meet });
       expect(await act(step, given)).toBe(false);
-      expect(made()).toEqual([`try pods/${step.pod.name}`]);
+      expect(written()).toEqual([]);
     });
   });
 
   it('changes no container of a pod of the same name', async () => {
     const { given, step, before } = update();
     const other = afterDrain(before);
-    const { act, made } = writer({
+    const { act, written } = writer({
       drained: afterDrain(before),
       live: { ...other, metadata: { ...other.metadata, uid: 'another' } },
       meet: ({ verb, body }) => {
@@ -566,7 +599,7 @@ describe('the writer of CloneSets', () => {
     });
     await act(step, given);
     const { name } = step.pod;
-    expect(made()).toEqual([`try pods/${name}`, `patch pods/${name}`, `patch pods/${name}`, `get pods/${name}`]);
+    expect(written()).toEqual([`patch pods/${name}`, `patch pods/${name}`, `get pods/${name}`]);
   });
 
   it('looks again when the kubelet was faster', async () => {
@@ -626,19 +659,16 @@ describe('the writer of CloneSets', () => {
   });
 
   it('marks a pod that is to be recreated, and tells of it', async () => {
-    const { act, events } = writer();
+    const { act, events, made } = writer();
     const given = pod('web-a');
     const { name, uid, resourceVersion } = given.metadata;
     const writes = [
       { kind: 'pod', patch: { metadata: { labels: { 'apps.kruise.io/specified-delete': 'true' } } } },
     ] as const;
-    const step = {
-      kind: 'recreatePod',
-      pod: { namespace: 'shop', name, uid, resourceVersion },
-      revision: newName,
-      writes,
-    } as const;
-    await act(step, world());
+    const of = { pod: { namespace: 'shop', name, uid, resourceVersion }, revision: newName };
+    await act({ kind: 'recreatePod', ...of, writes, trial: { ...of, writes, deletes: true } }, world());
     expect(events()[0]).toContain('SuccessfulUpdatePodReCreate');
+    const call = `pods/${name}`;
+    expect(made()).toEqual([`try ${call}`, `try to delete ${call}`, `patch ${call}`]);
   });
 });

@@ -9,23 +9,31 @@ const held = new KubeError({
   causes: [{ reason: 'DisruptionBudget' }],
 });
 const throttled = new KubeError({ status: 429, message: 'too many requests' });
+const conflict = new KubeError({ status: 409, message: 'the object has been modified', reason: 'Conflict' });
 const unanswered = new KubeError({ status: 0, message: 'no answer within 30s' });
 
 beforeEach(() => void jest.useFakeTimers());
 afterEach(() => void jest.useRealTimers());
 
+/** What the next dry runs come to; undefined: they are accepted. */
+let verdict: Promise<void> = Promise.resolve();
+const refusedPods = () => new RefusedPods(() => verdict);
+const trials = (uids: readonly string[], revision = 'new') =>
+  uids.map((uid) => ({ pod: { namespace: 'shop', name: uid, uid, resourceVersion: '1' }, revision, writes: [] }));
+
 const everyPod = () => true;
 const seen = (pods: RefusedPods) => pods.refused(everyPod);
 const refuse = (pods: RefusedPods, ...uids: readonly string[]) =>
-  pods.note({ done: [], refused: uids.map((uid) => ({ uid, error: denied })) });
-const went = (pods: RefusedPods, ...uids: readonly string[]) => pods.note({ done: uids, refused: [] });
+  pods.note('new', { done: [], refused: uids.map((uid) => ({ uid, error: denied })) });
+const went = (pods: RefusedPods, ...uids: readonly string[]) => pods.note('new', { done: uids, refused: [] });
 const isDue = (pods: RefusedPods, uid: string) => seen(pods)?.pods.get(uid)?.isDue;
 
 /** Makes dry runs of these pods, which end with this error, or are accepted. */
-const dryRuns = async (pods: RefusedPods, uids: readonly string[], error?: unknown) => {
-  const dryRun = () => (error === undefined ? Promise.resolve() : Promise.reject(error));
-  await pods.tryOut(uids.map((uid) => ({ uid, dryRun })));
-};
+async function dryRuns(pods: RefusedPods, uids: readonly string[], error?: unknown): Promise<void> {
+  verdict = error === undefined ? Promise.resolve() : Promise.reject(error);
+  verdict.catch(() => undefined);
+  await pods.tryOut(trials(uids));
+}
 
 /** The pauses between dry runs that are all refused, in seconds. */
 async function pausesOf(pods: RefusedPods, error: unknown, count: number): Promise<readonly number[]> {
@@ -42,71 +50,83 @@ async function pausesOf(pods: RefusedPods, error: unknown, count: number): Promi
 
 describe('P-7: a pod whose update was refused', () => {
   it('is tried again in dry runs, after 5 s at first, then later and later up to an hour', async () => {
-    const pods = new RefusedPods();
+    const pods = refusedPods();
     expect([seen(pods), pods.dueInMs(false)]).toEqual([undefined, undefined]);
     refuse(pods, 'a');
     expect(isDue(pods, 'a')).toBe(false);
     expect(await pausesOf(pods, denied, 12)).toEqual([5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]);
   });
 
-  it('by a budget is tried again within five minutes', async () => {
-    const pods = new RefusedPods();
-    pods.note({ done: [], refused: [{ uid: 'a', error: held }] });
-    expect(await pausesOf(pods, held, 8)).toEqual([5, 10, 20, 40, 80, 160, 300, 300]);
+  it.each([
+    ['by a budget', held],
+    ['without an answer', unanswered],
+    ['by a conflict', conflict],
+  ])('%s is tried again within five minutes', async (_what, error) => {
+    const pods = refusedPods();
+    pods.note('new', { done: [], refused: [{ uid: 'a', error }] });
+    expect(await pausesOf(pods, error, 8)).toEqual([5, 10, 20, 40, 80, 160, 300, 300]);
   });
 
   it('says what the API server has said, and after which pause it is tried again', async () => {
-    const pods = new RefusedPods();
+    const pods = refusedPods();
     refuse(pods, 'a');
     const { message, type } = denied;
-    expect(seen(pods)?.pods.get('a')).toMatchObject({ error: { message, type }, isAccepted: false, pauseMs: 5_000 });
+    expect(seen(pods)?.pods.get('a')).toMatchObject({ error: { message, type }, isAccepted: false });
+    expect(seen(pods)).toMatchObject({ error: { message, type }, retriedWithinMs: 5_000 });
   });
 
   it('may begin again once a dry run was accepted, and rests for longer if it is refused all the same', async () => {
-    const pods = new RefusedPods();
+    const pods = refusedPods();
     refuse(pods, 'a');
     await dryRuns(pods, ['a']);
     expect(seen(pods)?.pods.get('a')).toMatchObject({ isAccepted: true });
     expect(pods.dueInMs(false)).toBeUndefined();
     refuse(pods, 'a');
-    expect(seen(pods)?.pods.get('a')).toMatchObject({ isAccepted: false, pauseMs: 10_000 });
+    expect(seen(pods)?.pods.get('a')).toMatchObject({ isAccepted: false });
+    expect(seen(pods)?.retriedWithinMs).toBe(10_000);
   });
 
-  it('holds up all dry runs, longer and longer, where these are accepted and updates are not', async () => {
-    const pods = new RefusedPods();
+  it('holds up all dry runs, longer and longer, where these are accepted and updates are not; a command ends that', async () => {
+    const pods = refusedPods();
     const uids = Array.from({ length: 13 }, (_, index) => `${index}`);
     const pauses: number[] = [];
     for (const uid of uids) {
       refuse(pods, uid);
+      expect(seen(pods)?.pods.get(uid)?.isAccepted).toBe(false);
+      expect([...(seen(pods)?.pods.values() ?? [])].filter(({ isAccepted }) => isAccepted)).toEqual([]);
       const pauseMs = pods.dueInMs(true) ?? 0;
       jest.advanceTimersByTime(pauseMs);
-      expect(seen(pods)?.mayTry).toBe(true);
+      expect(seen(pods)?.mostTrials).toBeGreaterThan(0);
       await dryRuns(pods, uids);
       pauses.push(pauseMs / 1000);
     }
     expect(pauses).toEqual([0, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 7200]);
+    refuse(pods, '0');
+    pods.forgive();
+    expect(seen(pods)).toMatchObject({ mostTrials: 0, retriedWithinMs: 7_200_000 });
+    pods.forgive({ byCommand: true });
+    expect(seen(pods)?.mostTrials).toBeGreaterThan(0);
   });
 
   it('is forgotten when it was updated, and when it is gone', async () => {
-    const pods = new RefusedPods();
+    const pods = refusedPods();
     refuse(pods, 'a', 'b', 'c');
     went(pods, 'a');
     expect([...(pods.refused((uid) => uid !== 'b')?.pods.keys() ?? [])]).toEqual(['c']);
   });
 
   it('is tried at once when somebody has changed the object, and then as if for the first time', async () => {
-    const pods = new RefusedPods();
+    const pods = refusedPods();
     refuse(pods, 'a');
     await pausesOf(pods, denied, 6);
-    jest.advanceTimersByTime(1_000);
-    pods.forgive();
-    expect([isDue(pods, 'a'), seen(pods)?.mayTry]).toEqual([true, true]);
+    pods.forgive({ byCommand: true });
+    expect([isDue(pods, 'a'), seen(pods)?.mostTrials]).toEqual([true, 16]);
     await dryRuns(pods, ['a'], denied);
     expect(pods.dueInMs(false)).toBe(5_000);
   });
 
   it('is tried at once when one that was refused before has been updated', async () => {
-    const pods = new RefusedPods();
+    const pods = refusedPods();
     refuse(pods, 'a', 'b');
     went(pods, 'other');
     expect(isDue(pods, 'a')).toBe(false);
@@ -117,7 +137,7 @@ describe('P-7: a pod whose update was refused', () => {
 
 describe('P-7: after five refusals in a row', () => {
   it('every pod is tried before it begins, until one was updated', async () => {
-    const pods = new RefusedPods();
+    const pods = refusedPods();
     refuse(pods, 'a', 'b', 'c', 'd');
     expect(seen(pods)?.isGeneral).toBe(false);
     went(pods, 'e');
@@ -129,14 +149,8 @@ describe('P-7: after five refusals in a row', () => {
     expect(seen(pods)?.isGeneral).toBe(false);
   });
 
-  it('by a budget they are not, as that is about single pods', async () => {
-    const pods = new RefusedPods();
-    pods.note({ done: [], refused: ['a', 'b', 'c', 'd', 'e', 'f'].map((uid) => ({ uid, error: held })) });
-    expect(seen(pods)?.isGeneral).toBe(false);
-  });
-
   it('refused dry runs do not count, and those that were only tried are forgotten with the next update', async () => {
-    const pods = new RefusedPods();
+    const pods = refusedPods();
     refuse(pods, 'a');
     await dryRuns(pods, ['b', 'c', 'd', 'e', 'f'], denied);
     expect(seen(pods)?.isGeneral).toBe(false);
@@ -145,37 +159,51 @@ describe('P-7: after five refusals in a row', () => {
     expect([...(seen(pods)?.pods.keys() ?? [])]).toEqual(['a', 'b', 'c', 'd', 'e', 'f']);
   });
 
-  it('dry runs begin 5 s apart, and a second after something has changed', async () => {
-    const pods = new RefusedPods();
+  it('dry runs begin 5 s apart, also when something has changed, unless by a command', async () => {
+    const pods = refusedPods();
     refuse(pods, 'a', 'b', 'c', 'd', 'e');
     await dryRuns(pods, ['a'], denied);
-    expect([seen(pods)?.mayTry, pods.dueInMs(true)]).toEqual([false, 5_000]);
+    expect([seen(pods)?.mostTrials, pods.dueInMs(true)]).toEqual([0, 5_000]);
     pods.forgive();
-    expect([seen(pods)?.mayTry, pods.dueInMs(true)]).toEqual([false, 1_000]);
-    jest.advanceTimersByTime(1_000);
-    expect([seen(pods)?.mayTry, pods.dueInMs(true)]).toEqual([true, 0]);
+    expect([seen(pods)?.mostTrials, pods.dueInMs(true)]).toEqual([0, 5_000]);
+    pods.forgive({ byCommand: true });
+    expect([seen(pods)?.mostTrials, pods.dueInMs(true)]).toEqual([16, 0]);
   });
 });
 
 describe('P-7: dry runs', () => {
   it('are not made twice at the same time, and nothing is due until they have ended', async () => {
-    const pods = new RefusedPods();
+    const pods = refusedPods();
     refuse(pods, 'a', 'b');
     const { promise, resolve } = Promise.withResolvers<void>();
-    const round = pods.tryOut([{ uid: 'a', dryRun: () => promise }]);
+    verdict = promise;
+    const round = pods.tryOut(trials(['a']));
     jest.advanceTimersByTime(60_000);
-    expect([pods.tryOut([{ uid: 'b', dryRun: () => promise }]), pods.dueInMs(true)]).toEqual([undefined, undefined]);
+    expect([pods.tryOut(trials(['b'])), pods.dueInMs(true)]).toEqual([undefined, undefined]);
     resolve();
     await round;
     expect([isDue(pods, 'b'), pods.dueInMs(true)]).toEqual([true, 0]);
   });
 
-  it('that a change of the pod has overtaken say nothing', async () => {
-    const pods = new RefusedPods();
+  it('that a change of the pod has overtaken leave the reason as it was', async () => {
+    const pods = refusedPods();
     refuse(pods, 'a');
     jest.advanceTimersByTime(5_000);
-    await dryRuns(pods, ['a'], new KubeError({ status: 409, message: 'modified', reason: 'Conflict' }));
-    expect([isDue(pods, 'a'), seen(pods)?.pods.get('a')?.pauseMs]).toEqual([true, 5_000]);
+    await dryRuns(pods, ['a'], conflict);
+    expect(seen(pods)?.pods.get('a')).toMatchObject({ error: { message: denied.message }, isAccepted: false });
+  });
+
+  it('of another revision begin anew, and late ones of the one before say nothing', async () => {
+    const pods = refusedPods();
+    refuse(pods, 'a', 'b', 'c', 'd', 'e');
+    const { promise, resolve } = Promise.withResolvers<void>();
+    verdict = promise;
+    const round = pods.tryOut(trials(['a']));
+    pods.note('newer', { done: [], refused: [{ uid: 'z', error: denied }] });
+    resolve();
+    await round;
+    expect(seen(pods)).toMatchObject({ revision: 'newer', isGeneral: false });
+    expect([...(seen(pods)?.pods.keys() ?? [])]).toEqual(['z']);
   });
 });
 

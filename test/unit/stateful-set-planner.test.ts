@@ -11,6 +11,7 @@ import { statefulSetRevisions } from '../../plan/stateful-set/revisions.ts';
 import { aPod } from '../support/objects/pod.ts';
 import { permitForAll } from '../support/permits.ts';
 import { recorded } from '../support/recorded.ts';
+import { refusedUpdates } from '../support/refused-updates.ts';
 
 const selector = { matchLabels: { app: 'web' } };
 const template = (image: string) => ({
@@ -315,6 +316,21 @@ describe('updating', () => {
     const sick = [pod(0), pod(1, { ready: false }), pod(2), pod(3, { ready: false }), pod(4)];
     const result = plan(owner(1), sick, { permit });
     expect([begun(result), reason(result)]).toEqual([[], 'BudgetSpent']);
+  });
+
+  it('P-7, AS-64: a pod whose update was refused keeps its turn, with its part of the budget', () => {
+    const refused = refusedUpdates(fresh.metadata.name, ['web-4-uid']);
+    const of = (maxUnavailable: number, given = pods(5)) => {
+      const owner = set({ replicas: 5 }, { ...inPlace, maxUnavailable });
+      return plan(owner, given, { permit, refused });
+    };
+    expect([begun(of(1)), reason(of(1))]).toEqual([[], 'CannotUpdate']);
+    expect(begun(of(3))).toEqual(['web-3', 'web-2']);
+    expect(of(1).trials?.pods.map((trial) => trial.pod.name)).toEqual(['web-4']);
+    // an old pod that is not ready stands behind it
+    expect(reason(of(2, [pod(0, { ready: false }), pod(1), pod(2), pod(3, { of: fresh }), pod(4)]))).toBe(
+      'CannotUpdate',
+    );
   });
 
   it('AS-61: missing pods count as unavailable, condemned ones do not', () => {

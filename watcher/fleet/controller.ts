@@ -20,13 +20,13 @@ import { type FleetFailures, type FleetInput, fleetInput } from '../../plan/flee
 import type { FleetPlan, Permit } from '../../plan/fleet/permit.ts';
 import type { WorkloadPlanner } from '../../plan/fleet/planner.ts';
 import { type AsSeen, isPodReady } from '../../plan/fleet/pods.ts';
-import type { Intention } from '../../plan/fleet/steps.ts';
+import type { Intention, UpdateTrial } from '../../plan/fleet/steps.ts';
 import type { Workload } from '../../plan/fleet/workload.ts';
 import type { Controller, ControllerContext } from '../controller.ts';
 import { Drains } from '../drained.ts';
 import { isEdited } from './changes.ts';
 import { messageOf } from './failed-steps.ts';
-import type { FleetKind, Seen, StepPod } from './kind.ts';
+import type { FleetKind, Seen, StepPod, UpdateInStep } from './kind.ts';
 import {
   inNamespace,
   isOrphan,
@@ -256,8 +256,20 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     }
   }
 
-  async tryOut(step: FleetStep<Owner['status'] & object>): Promise<void> {
-    await this.#writer.tryOut(step);
+  async tryOut(trial: UpdateTrial): Promise<void> {
+    await this.#writer.tryOut(trial);
+  }
+
+  updateIn(step: FleetStep<Owner['status'] & object>): UpdateInStep | undefined {
+    switch (step.kind) {
+      case 'updatePod':
+      case 'recreatePod':
+        return { uid: step.pod.uid, revision: step.revision, isWhole: true };
+      case 'writePod':
+        return step.trial && { uid: step.pod.uid, revision: step.trial.revision, isWhole: false };
+      default:
+        return undefined;
+    }
   }
 
   isForbidden(uid: string, pod: StepPod): boolean {

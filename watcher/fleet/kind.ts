@@ -1,5 +1,6 @@
 import type { FleetPlan, Permit } from '../../plan/fleet/permit.ts';
 import type { AsSeen } from '../../plan/fleet/pods.ts';
+import type { UpdateTrial } from '../../plan/fleet/steps.ts';
 
 /** Waits until the caches show a write. */
 export type Seen = (signal: AbortSignal) => Promise<void>;
@@ -8,6 +9,12 @@ export type Together = 'alone' | 'freely' | 'growing';
 
 /** A pod as steps name it. */
 export type StepPod = Pick<AsSeen, 'namespace' | 'name' | 'uid'>;
+
+export interface UpdateInStep {
+  readonly uid: string;
+  readonly revision: string;
+  readonly isWhole: boolean;
+}
 
 /** One kind of fleet object: how it is looked at, decided on and acted on. */
 export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan<Step>> {
@@ -56,10 +63,15 @@ export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan
    */
   readonly act: (step: Step, world: World, signal: AbortSignal, mayGoOn: () => boolean) => Promise<Seen | undefined>;
   /**
-   * Tries a disruptive step that was refused in a dry run, which changes nothing and needs no permit. Throws what refuses it;
-   * what the dry run cannot find out counts as accepted. Absent: what was refused is tried again under its permit.
+   * Tries an update in a dry run, which changes nothing and needs no permit. Throws what refuses it; what the dry run cannot find
+   * out counts as accepted. Absent: what was refused is tried again under its permit.
    */
-  readonly tryOut?: (step: Step) => Promise<void>;
+  readonly tryOut?: (trial: UpdateTrial) => Promise<void>;
+  /**
+   * The pod whose update a step is, or begins, and its new revision; with or without a permit. `isWhole`: the pod is updated by it.
+   * Asked where there is `tryOut`.
+   */
+  readonly updateIn?: (step: Step) => UpdateInStep | undefined;
   /**
    * Resolves when the caches show all that had happened when it was called, or when that takes too long. Asked after a
    * write got no answer, since it may have been made all the same.

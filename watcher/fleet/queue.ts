@@ -45,8 +45,11 @@ import { type PermitProgress, RollOutPermits } from './permits.ts';
 import { isRefused, RefusedPods } from './refused-pods.ts';
 import { type Found, WakeUps } from './wake-ups.ts';
 
-/** Why a pass is made. `edited`: something has changed that may let go through what has failed, so it is tried at once. */
-export type PassReason = 'changed' | 'due' | 'edited' | 'fullPass' | 'ownWrites' | 'permit';
+/**
+ * Why a pass is made. `edited`: something has changed that may let go through what has failed, so it is tried at once; `commanded`:
+ * a person has given an order, which is the same.
+ */
+export type PassReason = 'changed' | 'commanded' | 'due' | 'edited' | 'fullPass' | 'ownWrites' | 'permit';
 
 export interface FleetQueueOptions<World, Step, Plan extends FleetPlan<Step> = FleetPlan<Step>> {
   readonly fleet: FleetKind<World, Step, Plan>;
@@ -167,9 +170,9 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   /** Requests a pass over this object. Requests before it begins are one pass; one during a pass is kept for the next. */
   add(uid: string, reason: PassReason): void {
     if (this.#stop.signal.aborted) return;
-    if (reason === 'edited') {
+    if (reason === 'edited' || reason === 'commanded') {
       this.#failed.forgive(uid);
-      this.#rollOuts.get(uid)?.refused.forgive();
+      this.#rollOuts.get(uid)?.refused.forgive({ byCommand: reason === 'commanded' });
     }
     this.#reasons.set(uid, (this.#reasons.get(uid) ?? new Set()).add(reason));
     if (reason === 'fullPass') {
@@ -303,7 +306,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const rollOut = this.#rollOuts.get(uid) ?? {
       permits: new RollOutPermits({ longWaitMs: this.#options.longWaitMs ?? longWaitMs }),
       wakeUps: new WakeUps(wake),
-      refused: new RefusedPods(),
+      refused: new RefusedPods(async (trial) => await fleet.tryOut?.(trial)),
     };
     this.#rollOuts.set(uid, rollOut);
     return rollOut;
@@ -398,10 +401,14 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const upkeep = await this.#act(world, runsOf(plan.upkeep.filter(isDue), together), mayWrite, {
       grownBefore: grown,
     });
-    const { refused, ...disruption } = await this.#disrupt(uid, world, plan.disruption.filter(isDue), permit);
-    this.#tryOut(uid, plan.trials?.steps ?? []);
+    const disruption = await this.#disrupt(uid, world, plan.disruption.filter(isDue), permit);
     if (upkeep.grown > 1) this.#grown.set(uid, upkeep.grown);
-    const failures = [...upkeep.failures, ...disruption.failures];
+    const { refused, failures } = this.#noteUpdates(uid, {
+      done: [...upkeep.done, ...disruption.done],
+      failures: [...upkeep.failures, ...disruption.failures],
+    });
+    const trialsEnd = this.#rollOuts.get(uid)?.refused.tryOut(plan.trials?.pods ?? []);
+    void trialsEnd?.then(() => this.add(uid, 'ownWrites'));
     const hadFailed = this.#failed.has(uid);
     const { planned: failed, others } = this.#failed.note(uid, [...plan.upkeep, ...plan.disruption], {
       done: [...upkeep.done, ...disruption.done],
@@ -454,10 +461,10 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     world: World,
     steps: readonly Step[],
     granted: Permit | undefined,
-  ): Promise<Outcome<Step> & { readonly refused: Outcome<Step>['failures'] }> {
+  ): Promise<Outcome<Step>> {
     const { fleet, nowMs } = this.#options;
     const runs = runsOf(steps, fleet.together ?? (() => 'freely' as const));
-    const { permits, wakeUps, refused: refusedPods } = this.#rollOuts.get(uid) ?? {};
+    const { permits, wakeUps } = this.#rollOuts.get(uid) ?? {};
     const outcome = await this.#act(
       world,
       runs,
@@ -473,26 +480,35 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     );
     for (const { step, error } of outcome.failures) if (!mayBeMade(error)) permits?.notBegun(fleet.podOf(step)?.uid);
     if (outcome.changes > 0) wakeUps?.went();
-    const isGivenBack = ({ step, error }: (typeof outcome.failures)[number]) =>
-      fleet.tryOut !== undefined && isRefused(error, this.#failed.attemptsOf(uid, step) + 1);
-    const refused = outcome.failures.filter(isGivenBack);
-    const uidOf = (step: Step) => fleet.podOf(step)?.uid ?? '';
-    refusedPods?.note({
-      done: outcome.done.filter(({ isChange }) => isChange).map(({ step }) => uidOf(step)),
-      refused: refused.map(({ step, error }) => ({ uid: uidOf(step), error })),
-    });
-    return { ...outcome, failures: outcome.failures.filter((one) => !isGivenBack(one)), refused };
+    return outcome;
   }
 
-  /** Tries in dry runs what was refused. They write nothing, so no pass waits for them. */
-  #tryOut(uid: string, steps: readonly Step[]): void {
+  /**
+   * Takes in which pods were updated, and separates the updates that the API server has refused (P-7) from what has failed
+   * otherwise.
+   */
+  #noteUpdates(
+    uid: string,
+    { done, failures }: StepResults<Step>,
+  ): Pick<StepResults<Step>, 'failures'> & { readonly refused: StepResults<Step>['failures'] } {
     const { fleet } = this.#options;
-    const trials = steps.flatMap((step) => {
-      const pod = fleet.podOf(step);
-      return pod === undefined ? [] : [{ uid: pod.uid, dryRun: async () => await fleet.tryOut?.(step) }];
+    const rollOut = this.#rollOuts.get(uid);
+    const updateIn = (step: Step) => (fleet.tryOut && rollOut ? fleet.updateIn?.(step) : undefined);
+    const { refused = [], failed = [] } = Object.groupBy(failures, ({ step, error }) => {
+      const attempts = this.#failed.attemptsOf(uid, step) + 1;
+      return updateIn(step) && isRefused(error, attempts) ? 'refused' : 'failed';
     });
-    const round = this.#rollOuts.get(uid)?.refused.tryOut(trials);
-    void round?.then(() => this.add(uid, 'ownWrites'));
+    const updated = done.flatMap(({ step, isChange }) => {
+      const update = isChange ? updateIn(step) : undefined;
+      return update?.isWhole ? [update] : [];
+    });
+    const given = refused.flatMap(({ step, error }) => {
+      const update = updateIn(step);
+      return update ? [{ ...update, error }] : [];
+    });
+    const [first] = [...given, ...updated];
+    if (first) rollOut?.refused.note(first.revision, { done: updated.map((one) => one.uid), refused: given });
+    return { refused, failures: failed };
   }
 
   /** A disruption is on its way until it has an answer. */

@@ -83,7 +83,7 @@ export class RollOuts<Owner extends RolledOutObject> {
       revisionOf: (uid) => this.wanted(uid)?.facts.revision,
       blockedBy: ({ status }) => status?.waitingFor?.blockedBy ?? [],
       planned: async (uid, generation) => await this.#planned(uid, generation),
-      look: (uid) => fleet()?.add(uid, 'edited'),
+      look: (uid) => fleet()?.add(uid, 'commanded'),
       quiet: async (uid, withinMs) => (await fleet()?.quiet(uid, withinMs)) ?? [],
     });
     this.#operations = context.queue(options.queue, (uid) => this.#pass(uid));

@@ -28,7 +28,7 @@ import type { PodWrite } from '../../plan/fleet/in-place/update.ts';
 import type { FleetInput } from '../../plan/fleet/input.ts';
 import type { WorkloadPlanner } from '../../plan/fleet/planner.ts';
 import { type AsSeen, asSeen } from '../../plan/fleet/pods.ts';
-import type { Intention } from '../../plan/fleet/steps.ts';
+import type { Intention, UpdateTrial } from '../../plan/fleet/steps.ts';
 import type { DrainedPod } from '../../plan/fleet/update.ts';
 import type { Workload } from '../../plan/fleet/workload.ts';
 import type { Drains } from '../drained.ts';
@@ -185,20 +185,18 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       case 'adoptPod':
         return this.#adoptPod(owner, step);
       case 'writePod':
-        return this.#writePod(step.pod, step.writes);
+        return this.#unlessRefused(owner, step, { mayGoOn, act: () => this.#writePod(step.pod, step.writes) });
       case 'updatePod':
         return this.#told(
           owner,
-          this.#updateTried(owner, step, async () =>
-            mayGoOn() ? await this.#updatePod(step, world, signal, mayGoOn) : undefined,
-          ),
+          this.#unlessRefused(owner, step, { mayGoOn, act: () => this.#updatePod(step, world, signal, mayGoOn) }),
           () => events.updatedInPlace(step.pod.name, step.revision),
           (why) => events.updateInPlaceFailed(step.pod.name, step.revision, why),
         );
       case 'recreatePod':
         return this.#told(
           owner,
-          this.#writePod(step.pod, step.writes),
+          this.#unlessRefused(owner, step, { mayGoOn, act: () => this.#writePod(step.pod, step.writes) }),
           () => events.recreated(step.pod.name, step.revision),
           (why) => events.recreateFailed(step.pod.name, step.revision, why),
         );
@@ -387,35 +385,28 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
     return written && this.#podSeen(written);
   }
 
-  /**
-   * Tries the update of a pod in a dry run, which changes nothing. Throws what refuses it; a conflict as well, as the pod has
-   * moved on.
-   */
-  async tryOut(step: FleetStep<unknown>): Promise<void> {
-    switch (step.kind) {
-      case 'writePod':
-      case 'updatePod':
-      case 'recreatePod':
-        for (const write of step.writes) await this.#patch(step.pod, write, { dryRun: true }).catch(unlessNoDryRun);
-        return;
-      default:
-        return;
-    }
+  /** Tries an update in dry runs, which change nothing. Throws what refuses it; a conflict as well, as the pod has moved on. */
+  async tryOut({ pod, writes, deletes }: UpdateTrial): Promise<void> {
+    for (const write of writes) await this.#patch(pod, write, { dryRun: true }).catch(unlessNoDryRun);
+    const { uid, resourceVersion } = pod;
+    const options = { preconditions: { uid, resourceVersion }, dryRun: true };
+    if (deletes) await this.#options.kube.delete(kubeResource.pods, pod, options).catch(unlessNoDryRun);
   }
 
-  /** P-7: no pod is taken out of service for an update that is refused: as long as none has succeeded, it is tried before. */
-  async #updateTried<Result>(
+  /**
+   * P-7: as long as no pod was updated to a revision, or the last one was refused, an update is tried before its pod is disturbed for
+   * it. Undefined: the pod has moved on.
+   */
+  async #unlessRefused(
     owner: Owner,
-    step: Extract<Intention, { kind: 'updatePod' }>,
-    update: () => Promise<Result>,
-  ): Promise<Result | undefined> {
-    const { now } = this.#options;
-    const key = `${owner.metadata.uid}/${step.revision}`;
+    { trial }: { readonly trial?: UpdateTrial },
+    { mayGoOn, act }: { readonly mayGoOn: () => boolean; readonly act: () => Promise<Seen | undefined> },
+  ): Promise<Seen | undefined> {
+    if (trial === undefined) return await act();
+    const key = acceptedKey(owner, trial.revision);
     try {
-      if (step.drain && !this.#accepted.has(key, now())) await this.tryOut(step);
-      const result = await update();
-      if (result !== undefined) this.#accepted.add(key, now());
-      return result;
+      if (!this.#accepted.has(key, this.#options.now())) await this.tryOut(trial);
+      return mayGoOn() ? await act() : undefined;
     } catch (error) {
       if (hasMovedOn(error)) return undefined;
       this.#accepted.forget(key);
@@ -434,7 +425,11 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
     signal: AbortSignal,
     mayGoOn: () => boolean,
   ): Promise<Seen | undefined> {
-    if (step.drain === undefined) return this.#writePod(step.pod, step.writes);
+    const accepted = (seen: Seen | undefined) => {
+      if (seen) this.#accepted.add(acceptedKey(world.owner, step.revision), this.#options.now());
+      return seen;
+    };
+    if (step.drain === undefined) return accepted(await this.#writePod(step.pod, step.writes));
     const { afterDrain, pods } = this.#sceneOf(world);
     const before = pods.get(step.pod.uid);
     const drained = before && (await this.#send(step.pod, [step.drain]));
@@ -447,7 +442,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       const writes = live && afterDrain({ before, live, revision: step.revision });
       if (live === undefined || writes === undefined) break;
       const written = await this.#send(asSeen(live), writes);
-      if (written) return this.#podSeen(written);
+      if (written) return accepted(this.#podSeen(written));
       live = await this.#live(step.pod);
     }
     return this.#podSeen(drained);
@@ -556,6 +551,10 @@ const pullJobDeadlineMs = 5_000;
 
 /** Jobs that were not allowed are asked for again after so long. */
 const pullsDeniedMs = 30_000;
+
+function acceptedKey({ metadata }: KubeObject, revision: string): string {
+  return `${metadata.uid}/${revision}`;
+}
 
 function unlessNoDryRun(error: unknown): void {
   if (!hasNoDryRun(error)) throw error;

@@ -122,6 +122,24 @@ export function startInPlace(start: InPlaceStart): InPlaceBegin {
   return { ...drain, writes: [{ kind: 'pod', patch: merge(patch, held) }], againInMs };
 }
 
+/** All that an update is going to write, without its record and for all containers at once: for a dry run. */
+export function wholeInPlace(start: Omit<InPlaceStart, 'revision' | 'gates'>): readonly PodWrite[] {
+  const { pod, change, canResize, nowMs } = start;
+  const resize = differingAmounts(pod, change);
+  const parts = [
+    ...Object.values(change.refMetadata).map((ref) => ({ metadata: { ...ref } })),
+    imagesPatch(pod, change),
+    canResize ? {} : resize,
+    change.metadataPatch ?? {},
+    { metadata: { labels: start.labels, ...(start.annotations && { annotations: start.annotations }) } },
+  ];
+  return [
+    ...(mustDrain(pod, change, start.graceSeconds) ? [statusPatch(pod, outOfService(pod, nowMs))] : []),
+    ...(canResize && Object.keys(resize).length > 0 ? [{ kind: 'resize' as const, patch: resize }] : []),
+    { kind: 'pod', patch: parts.reduce(merge, {}) },
+  ];
+}
+
 /** The next step of an update in progress. */
 export type InPlaceRefresh =
   /** Nothing: there is no update, or it is complete. */

@@ -272,7 +272,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
   asideForMs(error: unknown, attempts: number): number | undefined {
     if (error instanceof ImpossibleUpdate) return asideMs.refused;
     const type = failureTypeOf(error);
-    const isOfPod = type !== 'Throttled' && !mayBeMade(error);
+    const isOfPod = type !== undefined && type !== 'Throttled' && type !== 'Unreachable';
     if (!isOfPod || attempts < mostAttempts) return undefined;
     return type === 'Held' ? asideMs.held : asideMs.refused;
   }
