@@ -16,7 +16,7 @@ import { isInPlaceComplete } from './in-place/completion.ts';
 import { type InPlaceRefresh, type InPlaceWait, type PodWrite, refreshInPlace } from './in-place/update.ts';
 import { changeWrites, enter, nextState, type PodChange, stateWithoutUpdate } from './lifecycle.ts';
 import { asSeen, type FleetPod } from './pods.ts';
-import { refusalOf } from './refused-updates.ts';
+import { refusalOf, refusedFor } from './refused-updates.ts';
 import { type FleetScene, isAtGoal } from './scene.ts';
 import type { Intention } from './steps.ts';
 
@@ -39,6 +39,8 @@ export function planRefresh(
   { busy, isTakenBack }: { readonly busy: ReadonlySet<string>; readonly isTakenBack: boolean },
 ): RefreshPlan {
   const { input, counted } = scene;
+  const { metadata } = isTakenBack ? scene.other : scene.target;
+  const refused = refusedFor(input.refused, metadata.name);
   const open = counted.filter((pod) => !pod.isTerminating && !busy.has(pod.name) && !isSettled(scene, pod));
   const young = open.map((pod) => silenceLeftMs(pod, input.nowMs)).filter((ms) => ms > 0);
   const looked = open
@@ -49,7 +51,7 @@ export function planRefresh(
         nowMs: input.nowMs,
         gates: input.gates,
         canResize: input.hasResizeSubresource,
-        isRefused: refusalOf(input.refused, pod) !== undefined,
+        isRefused: refusalOf(refused, pod) !== undefined,
       });
       // LC-26: it is held for an update that it no longer needs
       const isBack = pod.state === 'PreparingUpdate' && isAtGoal(scene, pod) && !isTakenBack;

@@ -28,8 +28,8 @@ export type Intention =
       readonly pod: AsSeen;
       readonly why: WriteReason;
       readonly writes: readonly PodWrite[];
-      /** Of a pod that is held before its update: the update that follows. */
-      readonly trial?: UpdateTrial;
+      /** Of a pod that is held before its update: its new revision. */
+      readonly revision?: string;
     }
   /** A strategic merge patch that makes the workload its controller; not once the workload is being deleted. */
   | { readonly kind: 'adoptPod'; readonly pod: AsSeen; readonly patch: JsonObject }
@@ -40,7 +40,7 @@ export type Intention =
       readonly revision: string;
       readonly drain?: PodWrite;
       readonly writes: readonly PodWrite[];
-      /** Of a pod that is drained. */
+      /** Absent: `writes` is all, and one write. */
       readonly trial?: UpdateTrial;
     }
   /** Marks the pod for deletion; it is deleted and recreated as upkeep. */

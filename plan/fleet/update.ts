@@ -22,7 +22,7 @@ import {
   startInPlace,
   wholeInPlace,
 } from './in-place/update.ts';
-import { beforeUpdate, enter, stateMetadata, stateWithoutUpdate } from './lifecycle.ts';
+import { beforeUpdate, changeWrites, enter, stateMetadata, stateWithoutUpdate } from './lifecycle.ts';
 import { first, inOrder, type PodOrder } from './order.ts';
 import type { Permit, Trials } from './permit.ts';
 import { writes } from './pod-writes.ts';
@@ -160,11 +160,13 @@ function walkAlong(
     const hasBegun = isHeld(pod) && !isRefused;
     const isNamed = isNamedBy(pod);
     // What the permit is not for takes no part of the budget, unless it is asked what may go next.
-    if (!hasBegun && !isNamed && !permit?.chooses) continue;
+    if (!isHeld(pod) && !isNamed && !permit?.chooses) continue;
     // nor does what was refused
     if (isRefused || (!hasBegun && isUntried(known, pod) && !(permit && isNamed))) {
-      if (permit && isHeldByOperator) return stopAt({ kind: 'paused', by: 'operator' });
-      if (prefetch && !prefetch.isReached) return stopAt({ kind: 'imageNotReady', prefetch });
+      if (!isHeld(pod)) {
+        if (permit && isHeldByOperator) return stopAt({ kind: 'paused', by: 'operator' });
+        if (prefetch && !prefetch.isReached) return stopAt({ kind: 'imageNotReady', prefetch });
+      }
       const decision = refused.length === 0 ? decideUpdate(scene, pod, target) : undefined;
       if (decision?.kind === 'refused') return stopAt({ kind: 'impossible', pod, because: decision.because });
       refused.push(pod);
@@ -231,9 +233,18 @@ function trialOf(
   decision: Exclude<InPlaceDecision, { kind: 'refused' }>,
   target: ControllerRevision,
 ): UpdateTrial {
+  const { lifecycle } = scene.strategy;
   const of = { pod: asSeen(pod), revision: target.metadata.name };
-  if (decision.kind === 'recreate') return { ...of, writes: [recreateMark], deletes: true };
+  // before a hook has let go, a policy may well refuse what follows
+  if (decision.kind === 'recreate') {
+    return { ...of, writes: [recreateMark], ...(!lifecycle?.preDelete && { deletes: true }) };
+  }
+  if (beforeUpdate(pod, lifecycle) !== 'start') return { ...of, writes: changeWrites(heldForUpdate(scene, pod)) };
   return { ...of, writes: wholeInPlace(inPlaceStart(scene, pod, decision, target)) };
+}
+
+function heldForUpdate({ strategy, now }: FleetScene, pod: Pod) {
+  return enter('PreparingUpdate', pod, strategy.lifecycle, now);
 }
 
 function inPlaceStart(
@@ -321,24 +332,24 @@ function startOf(
   decision: Exclude<InPlaceDecision, { kind: 'refused' }>,
   target: ControllerRevision,
 ): readonly Intention[] {
-  const { strategy, now } = scene;
-  const { lifecycle } = strategy;
   const revision = target.metadata.name;
   if (decision.kind === 'recreate') {
     const trial = trialOf(scene, pod, decision, target);
     return [{ kind: 'recreatePod', pod: asSeen(pod.pod), revision, writes: [recreateMark], trial }];
   }
-  switch (beforeUpdate(pod.pod, lifecycle)) {
+  switch (beforeUpdate(pod.pod, scene.strategy.lifecycle)) {
     case 'wait':
       return [];
     case 'prepare':
-      return writes(pod, 'prepareUpdate', enter('PreparingUpdate', pod.pod, lifecycle, now)).map((step) =>
-        step.kind === 'writePod' ? { ...step, trial: trialOf(scene, pod, decision, target) } : step,
+      return writes(pod, 'prepareUpdate', heldForUpdate(scene, pod.pod)).map((step) =>
+        step.kind === 'writePod' ? { ...step, revision } : step,
       );
     case 'start': {
-      const { drain, writes: all } = startInPlace(inPlaceStart(scene, pod.pod, decision, target));
-      const drained = drain && { drain, trial: trialOf(scene, pod, decision, target) };
-      return [{ kind: 'updatePod', pod: asSeen(pod.pod), revision, ...drained, writes: all }];
+      const start = inPlaceStart(scene, pod.pod, decision, target);
+      const { drain, writes: all } = startInPlace(start);
+      const isMore = drain !== undefined || all.length > 1 || start.graceSeconds > 0;
+      const trial = isMore && { trial: trialOf(scene, pod, decision, target) };
+      return [{ kind: 'updatePod', pod: asSeen(pod.pod), revision, ...(drain && { drain }), writes: all, ...trial }];
     }
   }
 }

@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import { type JsonObject, objectOr } from '../../api/base/json.ts';
 import type { CloneSet, CloneSetStatus } from '../../api/cloneset/types.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
@@ -12,7 +11,8 @@ import { cloneSetRevisions } from '../../plan/cloneset/revisions.ts';
 import type { AsSeen } from '../../plan/fleet/pods.ts';
 import { type FleetStep, FleetWriter } from '../../watcher/fleet/writer.ts';
 import { cloneSetSteps } from '../../watcher/kinds/cloneset/controller.ts';
-import { cloneSet, newName, nowMs, pod, pods, revisionOf, world } from '../support/cloneset-world.ts';
+import { cloneSet, newName, nowMs, pod, pods, revisionOf, template, world } from '../support/cloneset-world.ts';
+import { permitForAll } from '../support/permits.ts';
 
 type Body = { readonly [key: string]: unknown; readonly metadata?: Record<string, unknown> };
 
@@ -521,21 +521,51 @@ describe('the writer of CloneSets', () => {
       expect(events()).toEqual([expect.stringContaining('FailedUpdatePodInPlace')]);
     });
 
-    it.each([
-      ['a grace period', { rollingUpdate: { inPlaceUpdateStrategy: { gracePeriodSeconds: 10 } } }],
-      ['a hook', { lifecycle: { inPlaceUpdate: { labelsHandler: { 'example.com/ready': 'true' } } } }],
-    ])('is not even begun with %s where what follows is refused', async (_what, spec) => {
-      const set = cloneSet({ replicas: 3, ...spec });
-      const labels = { 'example.com/ready': 'true' };
-      const given = world({ set, pods: pods('o', 3, { labels }), permit: {} });
+    it('is not even begun where what follows a grace period is refused', async () => {
+      const set = cloneSet({ replicas: 3, rollingUpdate: { inPlaceUpdateStrategy: { gracePeriodSeconds: 10 } } });
+      const given = world({ set, pods: pods('o', 3), permit: {} });
       const [step] = planCloneSet(given).disruption;
       if (step === undefined) throw new Error('no update is planned');
-      const meet = ({ body }: Call) => {
-        if (Object.hasOwn(objectOr(body?.spec as JsonObject | undefined), 'containers')) throw judged();
+      const meet = (call: Call) => {
+        if (ofUpdate(call)) throw judged();
       };
       const { act, written } = writer({ meet });
       await expect(act(step, given)).rejects.toThrow('denied the request');
       expect(written()).toEqual([]);
+    });
+
+    it.each([
+      ['nginx:1.0', 'and nothing else'],
+      ['nginx:1.1', 'and a new image'],
+    ])('tries a resize each time, before anything of it is written (%s: %s)', async (image) => {
+      const withCpu = (cpu: string, of: string) =>
+        template(of, { containers: [{ name: 'main', image: of, resources: { requests: { cpu } } }] });
+      const set = cloneSet({ replicas: 3, template: withCpu('2', image), rollingUpdate: { maxUnavailable: 3 } });
+      const old = revisionOf(set, 1, withCpu('1', 'nginx:1.0'));
+      const containers = [{ name: 'main', image: 'nginx:1.0', resources: { requests: { cpu: '1' } } }];
+      const small = pods('o', 3, { revision: old.metadata.name }).map((one) => ({
+        ...one,
+        spec: { ...one.spec, containers },
+      }));
+      const fresh = revisionOf(set, 2);
+      const gates = ['InPlaceWorkloadVerticalScaling'] as const;
+      const permitted = permitForAll(fresh.metadata.name);
+      const given = world({ set, gates, pods: small, revisions: [old, fresh], permit: permitted });
+      const [first, second] = planCloneSet(given).disruption;
+      const [before] = small;
+      if (first === undefined || second === undefined || before === undefined)
+        throw new Error('no updates are planned');
+      let isQuotaSpent = false;
+      const meet = ({ options }: Call) => {
+        const { subresource } = (options ?? {}) as { readonly subresource?: string };
+        if (isQuotaSpent && subresource === 'resize') throw forbidden();
+      };
+      const { act, written } = writer({ meet, drained: afterDrain(before) });
+      await act(first, given);
+      const { length } = written();
+      isQuotaSpent = true;
+      await expect(act(second, given)).rejects.toThrow('exceeded quota');
+      expect(written().slice(length)).toEqual([]);
     });
 
     it('is refused as well where its pod may not be taken out of service', async () => {
@@ -666,9 +696,12 @@ describe('the writer of CloneSets', () => {
       { kind: 'pod', patch: { metadata: { labels: { 'apps.kruise.io/specified-delete': 'true' } } } },
     ] as const;
     const of = { pod: { namespace: 'shop', name, uid, resourceVersion }, revision: newName };
-    await act({ kind: 'recreatePod', ...of, writes, trial: { ...of, writes, deletes: true } }, world());
+    const step = { kind: 'recreatePod', ...of, writes, trial: { ...of, writes, deletes: true } } as const;
+    await act(step, world());
     expect(events()[0]).toContain('SuccessfulUpdatePodReCreate');
     const call = `pods/${name}`;
     expect(made()).toEqual([`try ${call}`, `try to delete ${call}`, `patch ${call}`]);
+    await act(step, world());
+    expect(made().slice(3)).toEqual([`patch ${call}`]);
   });
 });

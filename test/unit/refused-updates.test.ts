@@ -105,6 +105,36 @@ describe('P-7: a pod whose update was refused', () => {
     expect(tried(given)).toEqual([]);
   });
 
+  it('that is held does not keep other held pods from going on, though the roll-out is paused', () => {
+    const hooked = cloneSet({
+      replicas: 3,
+      lifecycle: { inPlaceUpdate: { labelsHandler: { hold: 'true' } } },
+      rollingUpdate: { maxUnavailable: 3 },
+    });
+    const given = [...['web-o1', 'web-o2'].map((name) => pod(name, { state: 'PreparingUpdate' })), pod('web-o3')];
+    const held = { orders: { version: 1, revision: newName, paused: { by: 'ann', at: '' } } } as const;
+    for (const chooses of [true, false]) {
+      const permit = { pods: new Map<string, string>(), chooses };
+      const { upkeep } = plan({ set: hooked, pods: given, permit, refused: refusedOf(['web-o1']), more: { held } });
+      const steps = upkeep.flatMap((step) => ('pod' in step && step.kind !== 'createPod' ? [step] : []));
+      expect(steps.map((step) => `${step.kind} ${step.pod.name}`)).toEqual(['updatePod web-o2', 'writePod web-o1']);
+    }
+  });
+
+  it('is tried with what comes before a hook only, as a policy may wait for that', () => {
+    const labels = { hold: 'true' };
+    const given = pods('o', 3, { labels });
+    const hooked = cloneSet({ replicas: 3, lifecycle: { inPlaceUpdate: { labelsHandler: labels } } });
+    const [first] = plan({ set: hooked, pods: given, refused: refusedOf(['web-o1']) }).trials?.pods ?? [];
+    expect(first?.writes).toMatchObject([
+      { kind: 'pod', patch: { metadata: { labels: { 'lifecycle.apps.kruise.io/state': 'PreparingUpdate' } } } },
+    ]);
+    const lifecycle = { preDelete: { labelsHandler: labels } };
+    const recreated = cloneSet({ replicas: 3, lifecycle, rollingUpdate: { podUpdatePolicy: 'ReCreate' } });
+    const [trial] = plan({ set: recreated, pods: given, refused: refusedOf(['web-o1']) }).trials?.pods ?? [];
+    expect(trial).not.toHaveProperty('deletes');
+  });
+
   it('is tried with all that its update is going to write: after a grace period, in a later batch, and its deletion', () => {
     const spec = { containers: ['app', 'helper'].map((name) => ({ name, image: 'nginx:1.1' })) };
     const grace = cloneSet({ replicas: 3, rollingUpdate: { inPlaceUpdateStrategy: { gracePeriodSeconds: 10 } } });

@@ -266,7 +266,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       case 'recreatePod':
         return { uid: step.pod.uid, revision: step.revision, isWhole: true };
       case 'writePod':
-        return step.trial && { uid: step.pod.uid, revision: step.trial.revision, isWhole: false };
+        return step.revision === undefined ? undefined : { uid: step.pod.uid, revision: step.revision, isWhole: false };
       default:
         return undefined;
     }

@@ -185,7 +185,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       case 'adoptPod':
         return this.#adoptPod(owner, step);
       case 'writePod':
-        return this.#unlessRefused(owner, step, { mayGoOn, act: () => this.#writePod(step.pod, step.writes) });
+        return this.#writePod(step.pod, step.writes);
       case 'updatePod':
         return this.#told(
           owner,
@@ -394,19 +394,28 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
   }
 
   /**
-   * P-7: as long as no pod was updated to a revision, or the last one was refused, an update is tried before its pod is disturbed for
-   * it. Undefined: the pod has moved on.
+   * P-7: an update that is more than one write is tried before the first one, as long as no pod was updated to its revision, or the
+   * last one was refused; a resize always, since a quota allows some. Undefined: nothing was written.
    */
   async #unlessRefused(
     owner: Owner,
-    { trial }: { readonly trial?: UpdateTrial },
+    { revision, trial }: Extract<Intention, { kind: 'updatePod' | 'recreatePod' }>,
     { mayGoOn, act }: { readonly mayGoOn: () => boolean; readonly act: () => Promise<Seen | undefined> },
   ): Promise<Seen | undefined> {
-    if (trial === undefined) return await act();
-    const key = acceptedKey(owner, trial.revision);
+    const { now } = this.#options;
+    const key = `${owner.metadata.uid}/${revision}`;
     try {
-      if (!this.#accepted.has(key, this.#options.now())) await this.tryOut(trial);
-      return mayGoOn() ? await act() : undefined;
+      if (trial) {
+        const { pod, writes } = trial;
+        const isAccepted = this.#accepted.has(key, now());
+        await this.tryOut(
+          isAccepted ? { pod, revision, writes: writes.filter(({ kind }) => kind === 'resize') } : trial,
+        );
+        if (!mayGoOn()) return undefined;
+      }
+      const seen = await act();
+      if (seen) this.#accepted.add(key, now());
+      return seen;
     } catch (error) {
       if (hasMovedOn(error)) return undefined;
       this.#accepted.forget(key);
@@ -425,11 +434,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
     signal: AbortSignal,
     mayGoOn: () => boolean,
   ): Promise<Seen | undefined> {
-    const accepted = (seen: Seen | undefined) => {
-      if (seen) this.#accepted.add(acceptedKey(world.owner, step.revision), this.#options.now());
-      return seen;
-    };
-    if (step.drain === undefined) return accepted(await this.#writePod(step.pod, step.writes));
+    if (step.drain === undefined) return this.#writePod(step.pod, step.writes);
     const { afterDrain, pods } = this.#sceneOf(world);
     const before = pods.get(step.pod.uid);
     const drained = before && (await this.#send(step.pod, [step.drain]));
@@ -442,7 +447,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       const writes = live && afterDrain({ before, live, revision: step.revision });
       if (live === undefined || writes === undefined) break;
       const written = await this.#send(asSeen(live), writes);
-      if (written) return accepted(this.#podSeen(written));
+      if (written) return this.#podSeen(written);
       live = await this.#live(step.pod);
     }
     return this.#podSeen(drained);
@@ -551,10 +556,6 @@ const pullJobDeadlineMs = 5_000;
 
 /** Jobs that were not allowed are asked for again after so long. */
 const pullsDeniedMs = 30_000;
-
-function acceptedKey({ metadata }: KubeObject, revision: string): string {
-  return `${metadata.uid}/${revision}`;
-}
 
 function unlessNoDryRun(error: unknown): void {
   if (!hasNoDryRun(error)) throw error;
