@@ -431,8 +431,8 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const inMs = ({ retryAtMs }: FailedStep<Step>) => Math.ceil(retryAtMs - performance.now());
     const trialInMs = this.#rollOuts.get(uid)?.refused.dueInMs(plan.trials?.more ?? false);
     const [failure] = [...failures, ...refused];
-    const retriesInMs = [...[...failed, ...others].map(inMs), ...(trialInMs === undefined ? [] : [trialInMs])];
-    if (failure !== undefined) this.#tellFailure(uid, failure.error, Math.min(...retriesInMs));
+    const retry = soonest([...[...failed, ...others].map(inMs), trialInMs]);
+    if (failure !== undefined) this.#tellFailure(uid, failure.error, retry?.againInMs ?? 0);
     else onPass?.('done');
     const [first] = failed;
     const retryInMs = first && Math.min(...failed.map(inMs));
