@@ -3,7 +3,7 @@ import type { Situation } from './kind.ts';
 import { type NamedPod, type NamedPods, podDoing } from './permit.ts';
 import { type FleetPod, isOfRevision } from './pods.ts';
 import { refusedText } from './refused-updates.ts';
-import { isAtGoal, isOnTheWay, skippedPods } from './scene.ts';
+import { isAtGoal, isOnTheWay, nextRevision, skippedPods } from './scene.ts';
 import { isDrained, isHeld, type UpdateStop } from './update.ts';
 
 /** Nothing without a permit. */
@@ -33,7 +33,7 @@ export function namedPods({ scene, update }: Situation, isScaling: boolean): { r
   const updated = counted.filter((pod) => isAtGoal(scene, pod));
   const ready = updated.filter(({ isAvailable }) => isAvailable).length;
   const awaited = Math.max(replicas - present, 0) + fresh;
-  const { name: to } = (update.demand.left < 0 ? scene.other : scene.target).metadata;
+  const { name: to } = nextRevision(scene, update.demand).metadata;
   return { named: { to, pods, awaited, progress: { of: replicas, updated: updated.length, ready } } };
 }
 

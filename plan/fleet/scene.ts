@@ -86,6 +86,14 @@ export interface UpdateDemand {
   readonly concerns: (pod: FleetPod) => boolean;
 }
 
+/** The revision that pods are brought to now. */
+export function nextRevision(
+  { target, other }: Pick<FleetScene, 'target' | 'other'>,
+  { left }: Pick<UpdateDemand, 'left'>,
+): ControllerRevision {
+  return left < 0 ? other : target;
+}
+
 /** The settings of a workload for pre-downloads (CS-100, CS-101, CS-103). */
 export interface PreDownloadSettings {
   readonly parallelism: IntOrPercent;

@@ -4,7 +4,7 @@ import type { Situation } from './kind.ts';
 import type { Standing } from './permit.ts';
 import type { FleetPod } from './pods.ts';
 import { isUpdateLeft } from './roll-out-facts.ts';
-import { isAtGoal, progressOf, skippedPods } from './scene.ts';
+import { isAtGoal, nextRevision, progressOf, skippedPods } from './scene.ts';
 import { retryInMs } from './update.ts';
 import { noPermitInMs } from './waits.ts';
 
@@ -27,7 +27,7 @@ export function standingOf<Of extends Situation>(
   const good = arrived.filter(isGood).length;
   const [next, ...others] = isScaling ? [] : update.candidates;
   if (next) {
-    const { metadata } = update.demand.left < 0 ? scene.other : scene.target;
+    const { metadata } = nextRevision(scene, update.demand);
     const more = update.stop.kind === 'batchFull';
     return { kind: 'pods', revision: metadata.name, pods: [next, ...others], more };
   }

@@ -145,7 +145,7 @@ function walkAlong(
   const refused: FleetPod[] = [];
   const target = isBack ? scene.other : scene.target;
   const known = refusedFor(input.refused, target.metadata.name);
-  const prefetch = isBack ? undefined : prefetchOf(scene);
+  const startsNone = whyNoneStarts(scene, isBack);
   const stopAt = (stop: UpdateStop) => {
     const free = refused.filter((pod) => !busy.has(pod.name) && !isHeld(pod));
     return { upkeep, disruption, begun, candidates, refused, trials: trialsOf(scene, free, target), stop };
@@ -161,12 +161,9 @@ function walkAlong(
     const isNamed = isNamedBy(pod);
     // What the permit is not for takes no part of the budget, unless it is asked what may go next.
     if (!isHeld(pod) && !isNamed && !permit?.chooses) continue;
-    // nor does what was refused
+    // What was refused takes no part of it either.
     if (isRefused || (!hasBegun && isUntried(known, pod) && !(permit && isNamed))) {
-      if (!isHeld(pod)) {
-        if (permit && isHeldByOperator) return stopAt({ kind: 'paused', by: 'operator' });
-        if (prefetch && !prefetch.isReached) return stopAt({ kind: 'imageNotReady', prefetch });
-      }
+      if (!isHeld(pod) && startsNone) return stopAt(startsNone);
       const decision = refused.length === 0 ? decideUpdate(scene, pod, target) : undefined;
       if (decision?.kind === 'refused') return stopAt({ kind: 'impossible', pod, because: decision.because });
       refused.push(pod);
@@ -182,8 +179,7 @@ function walkAlong(
     if (busy.has(pod.name)) continue;
 
     if (!hasBegun) {
-      if (permit && isHeldByOperator) return stopAt({ kind: 'paused', by: 'operator' });
-      if (prefetch && !prefetch.isReached) return stopAt({ kind: 'imageNotReady', prefetch });
+      if (startsNone) return stopAt(startsNone);
       if (permit === undefined) return stopAt({ kind: 'noPermit' });
       if (isNamed ? room <= 0 : candidates.length >= mostInAnswer) return stopAt({ kind: 'batchFull' });
     }
@@ -211,6 +207,13 @@ function walkAlong(
   const areInTheWay = refused.length > 0 && (!line.passesOver || heldBack === undefined);
   if (areInTheWay) return stopAt({ kind: 'writesRefused' });
   return stopAt(heldBack ? { kind: 'budget', pod: heldBack } : { kind: 'started' });
+}
+
+/** Why no pod at all may begin now. */
+function whyNoneStarts(scene: FleetScene, isBack: boolean): UpdateStop | undefined {
+  if (scene.input.permit && scene.isHeldByOperator) return { kind: 'paused', by: 'operator' };
+  const prefetch = isBack ? undefined : prefetchOf(scene);
+  return prefetch && !prefetch.isReached ? { kind: 'imageNotReady', prefetch } : undefined;
 }
 
 /** The updates of which a dry run is to be made now. */

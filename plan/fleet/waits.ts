@@ -23,7 +23,7 @@ import { beforeDelete, beforeUpdate } from './lifecycle.ts';
 import { type FleetPod, podRef } from './pods.ts';
 import { imageNotReadyWait } from './prefetch.ts';
 import { refusalOf, refusedFor } from './refused-updates.ts';
-import { type FleetScene, type FleetWaitReason, isAtGoal, progressOf, skippedPods } from './scene.ts';
+import { type FleetScene, type FleetWaitReason, isAtGoal, nextRevision, progressOf, skippedPods } from './scene.ts';
 import { isHeld } from './update.ts';
 
 /** Every reason that holds now, in the order of the rules. */
@@ -264,9 +264,9 @@ function isOnlyRefused({ scene, refresh, update }: FleetSituation): boolean {
 
 /** What the API server has said of pods that it does not let be updated, of the first of them if it can. */
 export function refusalIn({ scene, update }: Pick<FleetSituation, 'scene' | 'update'>) {
-  const { target, other, input, counted } = scene;
+  const { input, counted } = scene;
   const { demand } = update;
-  const known = refusedFor(input.refused, (demand.left < 0 ? other : target).metadata.name);
+  const known = refusedFor(input.refused, nextRevision(scene, demand).metadata.name);
   if (known === undefined || demand.left === 0) return undefined;
   const skip = skippedPods(scene);
   const left = counted.filter((pod) => demand.concerns(pod) && !skip.has(pod.name));

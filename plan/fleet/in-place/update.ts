@@ -109,8 +109,7 @@ export function startInPlace(start: InPlaceStart): InPlaceBegin {
   );
 
   const drain = mustDrain(pod, change, graceSeconds) ? { drain: statusPatch(pod, outOfService(pod, nowMs)) } : {};
-  const marks = { labels: start.labels, ...(start.annotations && { annotations: start.annotations }) };
-  const patch = merge({ metadata: marks }, withoutOldMarks(pod));
+  const patch = merge({ metadata: marksOf(start) }, withoutOldMarks(pod));
   if (graceSeconds === 0) return { ...drain, writes: firstBatch({ ...start, state, patch }) };
 
   const grace = formatGrace({ revision: start.revision, change, graceSeconds });
@@ -125,19 +124,15 @@ export function startInPlace(start: InPlaceStart): InPlaceBegin {
 /** All that an update is going to write, without its record and for all containers at once: for a dry run. */
 export function wholeInPlace(start: Omit<InPlaceStart, 'revision' | 'gates'>): readonly PodWrite[] {
   const { pod, change, canResize, nowMs } = start;
-  const resize = differingAmounts(pod, change);
-  const parts = [
-    ...Object.values(change.refMetadata).map((ref) => ({ metadata: { ...ref } })),
-    imagesPatch(pod, change),
-    canResize ? {} : resize,
-    change.metadataPatch ?? {},
-    { metadata: { labels: start.labels, ...(start.annotations && { annotations: start.annotations }) } },
-  ];
+  const patch = merge(change.metadataPatch ?? {}, { metadata: marksOf(start) });
   return [
     ...(mustDrain(pod, change, start.graceSeconds) ? [statusPatch(pod, outOfService(pod, nowMs))] : []),
-    ...(canResize && Object.keys(resize).length > 0 ? [{ kind: 'resize' as const, patch: resize }] : []),
-    { kind: 'pod', patch: parts.reduce(merge, {}) },
+    ...workWrites({ pod, work: change, canResize, patch }),
   ];
+}
+
+function marksOf({ labels, annotations }: Pick<InPlaceStart, 'labels' | 'annotations'>): JsonObject {
+  return { labels, ...(annotations && { annotations }) };
 }
 
 /** The next step of an update in progress. */
@@ -406,14 +401,24 @@ function batchWrites(input: BatchInput & { readonly work: ContainerWork }): read
     batches: [...state.batches, { timestamp: timestamp(nowMs), containers: names }],
   };
 
-  const resize = differingAmounts(pod, due);
+  const patch = merge(input.patch, annotationsPatch({ [inPlaceAnnotation.state]: formatState(after) }));
+  return workWrites({ pod, work: due, canResize, patch });
+}
+
+/** The writes of this work on containers, with `patch` in the one to the pod itself. */
+function workWrites({
+  pod,
+  work,
+  canResize,
+  patch,
+}: Pick<BatchInput, 'pod' | 'canResize' | 'patch'> & { readonly work: ContainerWork }): readonly PodWrite[] {
+  const resize = differingAmounts(pod, work);
   const resizesApart = canResize && Object.keys(resize).length > 0;
   const parts = [
-    ...Object.values(due.refMetadata).map((ref) => ({ metadata: { ...ref } })),
-    imagesPatch(pod, due),
+    ...Object.values(work.refMetadata).map((ref) => ({ metadata: { ...ref } })),
+    imagesPatch(pod, work),
     canResize ? {} : resize,
-    input.patch,
-    annotationsPatch({ [inPlaceAnnotation.state]: formatState(after) }),
+    patch,
   ];
   return [
     // IPU-14: before the other changes of the batch; when it was done already, the patch is empty.
