@@ -39,7 +39,7 @@ export function mayBeMade(error: unknown): boolean {
 /** The API server asks webhooks before it writes, and writes nothing when it gets no answer of one. */
 const webhookFailed = /\bfailed calling webhook\b/;
 
-/** Whether a dry run was refused because a webhook must not be asked in one: nothing is known then. */
-export function hasNoDryRun(error: unknown): boolean {
-  return error instanceof Error && /\bdoes not support dry run\b/.test(error.message);
+/** Of a dry run that was refused because a webhook must not be asked in one nothing is known: it counts as accepted. */
+export function unlessNoDryRun(error: unknown): void {
+  if (!(error instanceof Error && /\bdoes not support dry run\b/.test(error.message))) throw error;
 }

@@ -1,11 +1,24 @@
 import type { EventText } from '../core/event.ts';
 
-/** The Events about SidecarSets, and about the pods whose sidecars they swap. Reasons and messages are those of OpenKruise. */
+/**
+ * The Events about SidecarSets, and about the pods whose sidecars they swap. Reasons and messages are those of OpenKruise, which has neither
+ * `updateFailed` nor `markFailed`.
+ */
 export const sidecarSetEvent = {
   notUpgradable: (pods: number): EventText => ({
     type: 'Normal',
     reason: 'NotUpgradablePods',
     message: `SidecarSet in-place update detected ${pods} not upgradable pod(s) in this round, will skip them.`,
+  }),
+  updateFailed: (pod: string, revision: string, error: string): EventText => ({
+    type: 'Warning',
+    reason: 'FailedUpdatePodInPlace',
+    message: `failed to update sidecars of pod ${pod} in-place(revision ${revision}): ${error}`,
+  }),
+  markFailed: (pod: string, error: string): EventText => ({
+    type: 'Warning',
+    reason: 'FailedMarkPod',
+    message: `updated the sidecars of pod ${pod}, and failed to set its condition SidecarSetUpgradable: ${error}`,
   }),
   reset: (): EventText => ({
     type: 'Normal',

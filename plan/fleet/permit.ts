@@ -3,7 +3,6 @@ import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import type { Wait } from '../decision.ts';
 import type { BatchOutcome, ChosenPod, PodBatch } from './batch.ts';
-import type { UpdateTrial } from './steps.ts';
 
 /**
  * The permit to disrupt pods of one fleet object, given by its roll-out workflow. Without one a fleet is only kept up:
@@ -113,8 +112,8 @@ export interface FleetPlan<Step> {
   readonly upkeep: readonly Step[];
   /** Done under the permit only, side by side; empty when there is none. */
   readonly disruption: readonly Step[];
-  /** Updates that were refused, and are to be tried in dry runs now. Absent: none. */
-  readonly trials?: Trials;
+  /** Dry runs of updates that were refused, to be made now. Absent: none. */
+  readonly trials?: Trials<Step>;
   readonly standing: Standing;
   /** Absent: nothing was decided on. */
   readonly rollOut?: RollOutWanted;
@@ -124,8 +123,8 @@ export interface FleetPlan<Step> {
   readonly named?: NamedPods;
 }
 
-export interface Trials {
-  readonly pods: readonly UpdateTrial[];
+export interface Trials<Step> {
+  readonly steps: readonly Step[];
   /** Others are due as well. */
   readonly more: boolean;
 }

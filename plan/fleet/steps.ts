@@ -51,6 +51,7 @@ export type Intention =
       readonly writes: readonly PodWrite[];
       readonly trial: UpdateTrial;
     }
+  | ({ readonly kind: 'tryUpdate' } & UpdateTrial)
   /** A PVC that a pod lacks; an existing one is used. */
   | { readonly kind: 'createClaim'; readonly name: string; readonly body: JsonObject; readonly podName: string }
   /** `ofDeletedPod`: whatever has been written to it since it was read. */

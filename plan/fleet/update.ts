@@ -29,7 +29,7 @@ import { writes } from './pod-writes.ts';
 import { asSeen, type FleetPod } from './pods.ts';
 import { prefetchOf } from './pre-download.ts';
 import type { Prefetch } from './prefetch.ts';
-import { dueForTrial, isUntried, refusalOf, refusedFor } from './refused-updates.ts';
+import { isUntried, refusalOf, refusedFor, trialsAmong } from './refused-updates.ts';
 import type { FleetScene, UpdateDemand } from './scene.ts';
 import type { Intention, UpdateTrial } from './steps.ts';
 
@@ -83,7 +83,7 @@ export interface UpdatePlan<Demand extends UpdateDemand = UpdateDemand> {
   /** The pods that wait until a dry run of their update is accepted, as far as the walk came. */
   readonly refused: readonly FleetPod[];
   /** Which of these are tried now. */
-  readonly trials: Trials;
+  readonly trials: Trials<Intention>;
   /** Where it is asked: the pods that may go next, besides those that the permit names. */
   readonly candidates: readonly ChosenPod[];
   readonly demand: Demand;
@@ -128,7 +128,7 @@ function isOutOfService({ pod }: FleetPod): boolean {
   return gate?.status === 'False' && gate.reason === inPlaceReason;
 }
 
-const noTrials = { pods: [], more: false } as const;
+const noTrials = { steps: [], more: false } as const;
 
 /** CS-55, CS-55b, CS-56. */
 function walkAlong(
@@ -217,17 +217,13 @@ function whyNoneStarts(scene: FleetScene, isBack: boolean): UpdateStop | undefin
 }
 
 /** The updates of which a dry run is to be made now. */
-function trialsOf(scene: FleetScene, pods: readonly FleetPod[], target: ControllerRevision): Trials {
+function trialsOf(scene: FleetScene, pods: readonly FleetPod[], target: ControllerRevision): Trials<Intention> {
   const { refused } = scene.input;
   if (refused === undefined || pods.length === 0) return noTrials;
-  const due = dueForTrial(refused, pods);
-  const trials: UpdateTrial[] = [];
-  for (const pod of due) {
-    if (trials.length >= refused.mostTrials) return { pods: trials, more: true };
+  return trialsAmong(refused, pods, (pod) => {
     const decision = decideUpdate(scene, pod, target);
-    if (decision.kind !== 'refused') trials.push(trialOf(scene, pod, decision, target));
-  }
-  return { pods: trials, more: false };
+    return decision.kind === 'refused' ? undefined : { kind: 'tryUpdate', ...trialOf(scene, pod, decision, target) };
+  });
 }
 
 function trialOf(

@@ -22,7 +22,7 @@ import type { FleetSituation } from './kind.ts';
 import { beforeDelete, beforeUpdate } from './lifecycle.ts';
 import { type FleetPod, podRef } from './pods.ts';
 import { imageNotReadyWait } from './prefetch.ts';
-import { refusalOf, refusedFor } from './refused-updates.ts';
+import { isGeneralFor, refusalOf, refusedFor } from './refused-updates.ts';
 import { type FleetScene, type FleetWaitReason, isAtGoal, nextRevision, progressOf, skippedPods } from './scene.ts';
 import { isHeld } from './update.ts';
 
@@ -273,7 +273,7 @@ export function refusalIn({ scene, update }: Pick<FleetSituation, 'scene' | 'upd
   const refused = left.find((pod) => refusalOf(known, pod)?.error);
   const error = refused
     ? refusalOf(known, refused)?.error
-    : known.isGeneral && left.length > 0
+    : left.some((pod) => isGeneralFor(known, pod))
       ? known.error
       : undefined;
   return error && { ...error, retriedWithinMs: known.retriedWithinMs };

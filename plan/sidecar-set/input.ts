@@ -13,6 +13,7 @@ import type { PodWrite } from '../fleet/in-place/update.ts';
 import type { HeldOrders } from '../fleet/input.ts';
 import type { FleetPlan, Permit } from '../fleet/permit.ts';
 import type { AsSeen } from '../fleet/pods.ts';
+import type { RefusedUpdates } from '../fleet/refused-updates.ts';
 import type { Intention } from '../fleet/steps.ts';
 import type { SwapStep } from '../sidecar-swap/model.ts';
 
@@ -61,20 +62,16 @@ export interface SidecarSetInput {
   readonly pullJobs?: readonly ImagePullJob[];
   /** What failed when the last plans were carried out. Absent: nothing. */
   readonly failures?: SidecarSetFailures;
+  /** Updates that the API server has refused, or that no write can make. Absent: none. */
+  readonly refused?: RefusedUpdates;
   /** The names of SidecarSets with containers of the same names for the same pods. Absent: none. */
   readonly conflicts?: readonly string[];
-  /** Why no write can update a pod, by its UID, as it was found when it was its turn. Absent: nothing is known of any. */
-  readonly impossible?: ReadonlyMap<string, string>;
 }
 
-/** Updates that have failed and are still wanted. */
+/** Updates that got no answer and are still wanted. */
 export interface SidecarSetFailures {
   /** UIDs of the pods. */
   readonly pods: ReadonlySet<string>;
-  /** Those that are not tried again yet. Absent: none. */
-  readonly resting?: ReadonlySet<string>;
-  /** Those of these that have failed so often that it will take long. They hold up no other. Absent: none. */
-  readonly aside?: ReadonlySet<string>;
   /** Of the pod that has failed the longest. */
   readonly message: string;
   /** Absent: unknown. */
@@ -97,8 +94,12 @@ export type SidecarSetStep =
   | { readonly kind: 'writeCondition'; readonly pod: AsSeen; readonly write: PodWrite }
   /** Gives the pod the images of this revision. `isFree`: only while it is not ready, as it costs no budget then. */
   | { readonly kind: 'updateSidecars'; readonly pod: AsSeen; readonly revision: string; readonly isFree: boolean }
-  /** Writes a step of the swap of a pod: its operation waits for that. */
-  | { readonly kind: 'swapSidecars'; readonly pod: AsSeen; readonly step: SwapStep };
+  /** Writes the first step of the swap of a pod, to this revision: its operation waits for that. */
+  | { readonly kind: 'swapSidecars'; readonly pod: AsSeen; readonly step: 'begin'; readonly revision: string }
+  /** The same of a later one. */
+  | { readonly kind: 'swapSidecars'; readonly pod: AsSeen; readonly step: Exclude<SwapStep, 'begin'> }
+  /** Tries the update of a pod to this revision in a dry run. */
+  | { readonly kind: 'tryUpdate'; readonly pod: AsSeen; readonly revision: string; readonly isSwap: boolean };
 
 /** The decisions about a SidecarSet. */
 export interface SidecarSetPlan extends FleetPlan<SidecarSetStep> {

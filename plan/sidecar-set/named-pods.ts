@@ -1,10 +1,11 @@
 /** Where the pods of a SidecarSet stand that a permit names: what the batches of its roll-out are judged by. */
 import type { NamedPod, NamedPods } from '../fleet/permit.ts';
+import { refusedText } from '../fleet/refused-updates.ts';
 import type { ClassifiedPod } from './classify.ts';
 import { hotSidecars } from './hot.ts';
 import { namesInPod } from './pods.ts';
 import { isSkipped, type SidecarSetScene, updatedPods } from './scene.ts';
-import { isAside, type UpdatePlan, type UpdateStop } from './update.ts';
+import type { UpdatePlan, UpdateStop } from './update.ts';
 
 /** Nothing where the permit names no pods. */
 export function namedPods(scene: SidecarSetScene, update: UpdatePlan): { readonly named?: NamedPods } {
@@ -34,13 +35,14 @@ function standsAt(found: ClassifiedPod, scene: SidecarSetScene, { coming, stop, 
   const isIn = (pods: readonly ClassifiedPod[]) => pods.some((one) => one.pod === pod);
   if (place.kind === 'notUpgradable') return { state: 'notNow', why: 'it cannot be updated in place' };
   if (place.kind === 'notSelected') return { state: 'notNow', why: stopTexts.done };
-  if (isAside(pod, scene.input)) return { state: 'notNow', why: 'its update fails again and again' };
   if (isIn(update.inProgress)) return { state: 'notNow', why: 'an earlier update of it is not finished' };
-  return { state: 'notNow', why: update.impossible.find((one) => one.pod === pod)?.why ?? stopTexts[stop] };
+  const impossible = update.impossible.find((one) => one.pod === pod);
+  if (impossible) return { state: 'notNow', why: impossible.why };
+  return { state: 'notNow', why: isIn(update.refused) ? refusedText(scene.input.refused, found) : stopTexts[stop] };
 }
 
 /** What happens to an updated pod; undefined: nothing any more. */
-function doingOf(found: ClassifiedPod, scene: SidecarSetScene): string | undefined {
+export function doingOf(found: ClassifiedPod, scene: SidecarSetScene): string | undefined {
   if (!found.isConsistent) return 'restarting';
   if (isSwapping(found, scene)) return 'being swapped';
   return isThrough(found, scene) ? undefined : 'not ready';
@@ -69,5 +71,6 @@ const stopTexts: Readonly<Record<UpdateStop, string>> = {
   batchFull: 'too many pods begin at once',
   budget: 'the budget has no room for it',
   imageNotReady: 'its new images are not on enough nodes',
-  failing: 'too many updates fail',
+  failing: 'too many updates get no answer',
+  refused: 'updates of other pods were refused',
 };

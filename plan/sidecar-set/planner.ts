@@ -69,6 +69,7 @@ export function planSidecarSet(input: SidecarSetInput): SidecarSetPlan & { reado
     upkeep: [...upkeep, ...planPrefetch(scene, update.demand, update.prefetch), ...moved],
     swaps,
     disruption: update.disruption,
+    trials: update.trials,
     standing: standingOf(situation),
     ...namedPods(scene, update),
     ...(due.length > 0 && { againInMs: Math.min(...due) }),

@@ -77,12 +77,16 @@ function isEmptyImage({ target }: Pick<SidecarSetScene, 'target'>, pod: Pod): bo
 /** A first write that is not part of the updates of this pass. */
 function judgeBegin(
   pod: Pod,
-  { disruption, demand, swaps }: UpdatePlan,
+  { disruption, demand, swaps, refused }: UpdatePlan,
   { waits, nothing }: { readonly waits: Map<string, Wait>; readonly nothing: Map<string, string> },
 ): void {
   const { uid } = pod.metadata;
   const isWritten = disruption.some((step) => step.kind === 'swapSidecars' && step.pod.uid === uid);
   if (isWritten) return;
+  if (refused.some((found) => found.pod === pod)) {
+    nothing.set(uid, 'its update was refused, and is tried in dry runs');
+    return;
+  }
   const isInLine = demand.line.some((found) => found.pod === pod) || swaps.some((found) => found.pod === pod);
   if (isInLine) waits.set(uid, wait('NotPermitted', pod));
   else nothing.set(uid, 'the SidecarSet does not update this pod now');

@@ -2,16 +2,17 @@
  * Which pods of a SidecarSet are updated now, and which may go next (SCS-157, SCS-132 step 9).
  *
  * The waiting pods stand in a line, as far as the partition lets them go. Pods that a permit names have been promised
- * their part of the budget, so they come first; those of which the update fails come last, so that they hold up no other,
- * and one that goes on failing is passed over for a while.
+ * their part of the budget, so they come first, also while their update gets no answer, as it may have been made. One that was refused is passed over until a dry run of its update is accepted (P-7).
  * The walk along the line ends at the first pod for which the budget has no room. A pod with a sidecar that is swapped
  * under traffic takes its part of the budget, too; it is written when its operation has handed in the first step.
  */
 import type { Pod } from '../../api/core/pod.ts';
 import { type ChosenPod, mostInAnswer } from '../fleet/batch.ts';
 import type { PodWrite } from '../fleet/in-place/update.ts';
+import type { Trials } from '../fleet/permit.ts';
 import { asSeen } from '../fleet/pods.ts';
 import type { Prefetch } from '../fleet/prefetch.ts';
+import { isUntried, refusalOf, refusedFor, trialsAmong } from '../fleet/refused-updates.ts';
 import { admission, type UpdateDemand, updateDemand } from './budget.ts';
 import type { ClassifiedPod } from './classify.ts';
 import type { SidecarSetInput, SidecarSetStep } from './input.ts';
@@ -39,8 +40,10 @@ export type UpdateStop =
   | 'budget'
   /** The new images are not yet on as many nodes as the SidecarSet asks for. */
   | 'imageNotReady'
-  /** Too many updates fail. */
+  /** Too many updates get no answer. */
   | 'failing'
+  /** All that are left have been refused by the API server. */
+  | 'refused'
   /** All that are left are under way. */
   | 'started';
 
@@ -68,6 +71,10 @@ export interface UpdatePlan {
   readonly swaps: readonly ClassifiedPod[];
   /** Pods that cannot be written. */
   readonly impossible: readonly ImpossiblePod[];
+  /** Pods that wait until a dry run of their update is accepted, as far as the walk came. */
+  readonly refused: readonly ClassifiedPod[];
+  /** The dry runs that are made now. */
+  readonly trials: Trials<SidecarSetStep>;
   /** Pods of which an earlier update is not finished. */
   readonly inProgress: readonly ClassifiedPod[];
   readonly stop: UpdateStop;
@@ -90,9 +97,11 @@ export function planUpdate(scene: SidecarSetScene): UpdatePlan {
 function nothing(demand: UpdateDemand): Omit<UpdatePlan, 'stop'> {
   return {
     ...{ demand, disruption: [], coming: new Set(), candidates: [] },
-    ...{ swaps: [], impossible: [], inProgress: [] },
+    ...{ swaps: [], impossible: [], inProgress: [], refused: [], trials: noTrials },
   };
 }
+
+const noTrials = { steps: [], more: false } as const;
 
 function walkAlong(
   scene: SidecarSetScene,
@@ -110,37 +119,49 @@ function walkAlong(
   const coming = new Set<string>();
   const candidates: ChosenPod[] = [];
   const apart = { swaps: [] as ClassifiedPod[], impossible: [] as ImpossiblePod[], inProgress: [] as ClassifiedPod[] };
-  const stopAt = (stop: UpdateStop) => ({ disruption, coming, candidates, ...apart, stop });
+  const refused: ClassifiedPod[] = [];
+  const known = refusedFor(input.refused, target.revision);
+  const stopAt = (stop: UpdateStop) => {
+    const trials = trialsOf(scene, refused);
+    return { disruption, coming, candidates, ...apart, refused, trials, stop };
+  };
+  const waitsForImages = prefetch?.isReached === false && !(permit && isHeldByOperator);
 
   for (const found of turn) {
     const { pod, isSidecarReady } = found;
     const isNamed = isNamedBy(pod);
     const isTriedAgain = isFailing(pod, input);
-    if (isAside(pod, input) || (!isNamed && input.failures?.resting?.has(pod.metadata.uid))) continue;
     if (!isNamed && !isTriedAgain && failing.areTooMany(pod)) {
       isHeldBack = true;
       continue;
     }
-    const impossible = input.impossible?.get(pod.metadata.uid);
-    const decision = impossible
-      ? { kind: 'impossible' as const, why: impossible }
-      : decisionOf(sidecarChange(target, pod));
+    const decision = decisionOf(sidecarChange(target, pod));
     if (decision.kind === 'inProgress') apart.inProgress.push(found);
     else if (decision.kind === 'impossible') apart.impossible.push({ ...found, why: decision.why });
     // What the permit is not for takes no part of the budget, unless it is asked what may go next.
     if (decision.kind === 'inProgress' || decision.kind === 'impossible') continue;
     if (permit && !isNamed && !permit.chooses) continue;
+    const refusal = refusalOf(known, found);
+    if (refusal || (isUntried(known, found) && !(permit && isNamed))) {
+      if (waitsForImages) return stopAt('imageNotReady');
+      if (isHeldByOperator) return stopAt('pausedByOperator');
+      if (refusal?.error?.isImpossible) apart.impossible.push({ ...found, why: refusal.error.message });
+      refused.push(found);
+      continue;
+    }
     if (!admits(found)) return stopAt('budget');
-    if (prefetch?.isReached === false && !(permit && isHeldByOperator)) return stopAt('imageNotReady');
+    if (waitsForImages) return stopAt('imageNotReady');
     if (permit === undefined) return stopAt('noPermit');
     if (isHeldByOperator) return stopAt('pausedByOperator');
     if (isNamed) {
       coming.add(pod.metadata.uid);
       if (decision.kind === 'swap') apart.swaps.push(found);
-      if (disruption.length >= mostInPass) continue;
+      // one that fails would begin with its first try again if it was not planned
+      if (disruption.length >= mostInPass && !isTriedAgain) continue;
       if (decision.kind === 'swap') {
         const isHandedIn = input.swaps?.get(pod.metadata.uid) === 'begin';
-        if (isHandedIn) disruption.push({ kind: 'swapSidecars', pod: asSeen(pod), step: 'begin' });
+        const { revision } = target;
+        if (isHandedIn) disruption.push({ kind: 'swapSidecars', pod: asSeen(pod), step: 'begin', revision });
         continue;
       }
       const step = { pod: asSeen(pod), revision: target.revision, isFree: !isSidecarReady };
@@ -150,13 +171,24 @@ function walkAlong(
     if (candidates.length >= mostInAnswer) return stopAt('batchFull');
     candidates.push(chosen(pod, decision.containers));
   }
-  return stopAt(isHeldBack ? 'failing' : 'started');
+  if (isHeldBack) return stopAt('failing');
+  return stopAt(refused.length > 0 ? 'refused' : 'started');
 }
 
-/** The pods of which the update fails and is tried again. */
+/** The updates of which a dry run is to be made now. */
+function trialsOf({ input, target }: SidecarSetScene, pods: readonly ClassifiedPod[]): Trials<SidecarSetStep> {
+  const { refused } = input;
+  if (refused === undefined || pods.length === 0) return noTrials;
+  return trialsAmong(refused, pods, ({ pod }) => {
+    const isSwap = decisionOf(sidecarChange(target, pod)).kind === 'swap';
+    return { kind: 'tryUpdate', pod: asSeen(pod), revision: target.revision, isSwap } as const;
+  });
+}
+
+/** The pods of which the update gets no answer and is tried again. */
 function failingIn(turn: readonly ClassifiedPod[], input: SidecarSetInput) {
   const of = new Map<string | undefined, number>();
-  const failing = turn.filter(({ pod }) => isFailing(pod, input) && !isAside(pod, input));
+  const failing = turn.filter(({ pod }) => isFailing(pod, input));
   for (const { pod } of failing) of.set(pod.metadata.namespace, (of.get(pod.metadata.namespace) ?? 0) + 1);
   const areTooMany = ({ metadata }: Pod) =>
     failing.length >= mostFailingInAll || (of.get(metadata.namespace) ?? 0) >= mostFailing;
@@ -167,17 +199,12 @@ function isFailing({ metadata }: Pod, { failures }: SidecarSetInput): boolean {
   return failures?.pods.has(metadata.uid) === true;
 }
 
-/** Whether the update of the pod has failed so often that it is not tried now. */
-export function isAside({ metadata }: Pod, { failures }: SidecarSetInput): boolean {
-  return failures?.aside?.has(metadata.uid) === true;
-}
-
 /** Whether the permit is for this pod, and for the revision that it is to get now. */
 function namedIn({ input, target }: SidecarSetScene): (pod: Pod) => boolean {
   return ({ metadata }) => input.permit?.pods.get(metadata.uid) === target.revision;
 }
 
-/** The line with the named pods ahead, and those that fail at the end. */
+/** The line with the named pods ahead, and of these, as of the others, those that fail at the end. */
 function inTurn(scene: SidecarSetScene, { line }: UpdateDemand): readonly ClassifiedPod[] {
   const { pods, input } = scene;
   const isNamedBy = namedIn(scene);
@@ -189,7 +216,8 @@ function inTurn(scene: SidecarSetScene, { line }: UpdateDemand): readonly Classi
     0,
     line.length,
   );
-  return [...mayGo.filter(({ pod }) => !isFailing(pod, input)), ...mayGo.filter(({ pod }) => isFailing(pod, input))];
+  const placeOf = (found: ClassifiedPod) => (isNamed(found) ? 0 : 2) + (isFailing(found.pod, input) ? 1 : 0);
+  return mayGo.toSorted((one, other) => placeOf(one) - placeOf(other));
 }
 
 /** What a write means for the pod. */

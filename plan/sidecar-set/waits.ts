@@ -5,12 +5,14 @@ import { type SidecarSetWaitReason, sidecarSetWaits } from '../../api/sidecar-se
 import { sidecarSets } from '../../api/sidecar-set/types.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
 import { imageNotReadyWait } from '../fleet/prefetch.ts';
+import { refusalOf, refusedFor } from '../fleet/refused-updates.ts';
 import { failureText, noPermitAfterMs, notKept, notWritten } from '../fleet/waits.ts';
 import { joinedDetails, troubleIn } from '../pod-trouble.ts';
 import { nothingYet, startingLast } from '../starting.ts';
 import { mostWaitBytes, shortened } from '../text-size.ts';
 import type { ClassifiedPod } from './classify.ts';
-import { isSwapping } from './named-pods.ts';
+import type { SidecarSetFailures } from './input.ts';
+import { doingOf, isSwapping } from './named-pods.ts';
 import { namesInPod } from './pods.ts';
 import { isSkipped, nameOf, podRef, progressOf, type SidecarSetScene, updatedPods } from './scene.ts';
 import type { UpdatePlan } from './update.ts';
@@ -97,13 +99,40 @@ function engineTrouble({ scene, update }: SidecarSetSituation, reason: EngineRea
   return waitFor(reason, engine.blockedBy, engine.unblock ?? sidecarSetWaits[reason]);
 }
 
-function cannotUpdate({ scene }: SidecarSetSituation): Wait | undefined {
+function cannotUpdate(situation: SidecarSetSituation): Wait | undefined {
+  const { scene } = situation;
   const { failures } = scene.input;
-  if (failures === undefined) return undefined;
-  const pods = scene.pods.filter(({ pod, place }) => place.kind === 'waiting' && failures.pods.has(pod.metadata.uid));
-  if (pods.length === 0) return undefined;
-  const detail = failureText({ resource: sidecarSets }, failures.message, failures.type, failures);
-  return wait('CannotUpdate', pods, detail);
+  const failing = scene.pods.filter(
+    ({ pod, place }) => place.kind === 'waiting' && failures?.pods.has(pod.metadata.uid),
+  );
+  if (failures && failing.length > 0) return wait('CannotUpdate', failing, textOf(failures));
+  return isOnlyRefused(situation) ? refusedWait(situation) : undefined;
+}
+
+/** Of the pods that were refused, or that may not go before others were. */
+function refusedWait({ scene, update }: SidecarSetSituation): Wait | undefined {
+  const known = refusedFor(scene.input.refused, scene.target.revision);
+  const impossible = new Set(update.impossible.map(({ pod }) => pod));
+  const pods = update.refused.filter(({ pod }) => !impossible.has(pod));
+  const told = pods.flatMap((found) => refusalOf(known, found)?.error ?? []);
+  const error = told[0] ?? known?.error;
+  if (known === undefined || pods.length === 0 || error === undefined) return undefined;
+  return wait('CannotUpdate', pods, textOf({ ...error, retriedWithinMs: known.retriedWithinMs }));
+}
+
+/** Whether nothing else is waited for than pods that the API server does not let be updated. */
+function isOnlyRefused({ scene, update }: SidecarSetSituation): boolean {
+  const { stop, coming, candidates, inProgress } = update;
+  if (stop !== 'refused' || coming.size + candidates.length + inProgress.length > 0) return false;
+  return updatedPods(scene).every((found) => isSkipped(found, scene) || doingOf(found, scene) === undefined);
+}
+
+function textOf({
+  message,
+  type,
+  ...retried
+}: Pick<SidecarSetFailures, 'message' | 'type' | 'retriedWithinMs'>): string {
+  return failureText({ resource: sidecarSets }, message, type, retried);
 }
 
 function imageNotReady({ update }: SidecarSetSituation): Wait | undefined {

@@ -6,6 +6,7 @@ import { kubeResource, windlassAnnotation } from '../../api/core/well-known.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
+import { freezeImages } from '../support/frozen-images.ts';
 import { describeAlone } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
@@ -127,6 +128,15 @@ class Sidecars {
   }
 }
 
+async function eventOf({ uid }: Sidecars, wanted: string) {
+  return await waitFor(`Event ${wanted}`, async () => {
+    const { items } = await windlass().cluster.kube.list<never>(kubeResource.events, { namespace: 'default' });
+    return (items as readonly { reason: string; message: string; involvedObject: { uid: string } }[]).find(
+      ({ reason, involvedObject }) => reason === wanted && involvedObject.uid === uid,
+    );
+  });
+}
+
 const withImage = (image: string) => ({ spec: { containers: [{ name: 'log', image }] } });
 
 describeAlone('the roll-out of a SidecarSet in a real API server with a real Temporal', () => {
@@ -181,6 +191,38 @@ describeAlone('the roll-out of a SidecarSet in a real API server with a real Tem
     await sidecars.delete();
   });
 
+  it('SCS-133, P-7: pods of a namespace whose policy refuses their update make room for the others, and go when it is gone', async () => {
+    const { kube } = windlass().cluster;
+    const sidecars = await Sidecars.create();
+    const [frozen = '', other = ''] = sidecars.namespaces;
+    const policy = await freezeImages(kube, frozen);
+    try {
+      await sidecars.patch(withImage('busybox:1.36'));
+      const { status } = await sidecars.until('the wait', (set) => set.status?.waitingFor?.reason === 'CannotUpdate');
+      expect(status?.waitingFor?.blockedBy.toSorted()).toEqual([`pod/${frozen}/a`, `pod/${frozen}/b`]);
+      expect(status?.waitingFor?.unblock).toContain('images are frozen');
+      const imagesOf = async (namespace: string) =>
+        (await sidecars.pods())
+          .filter(({ metadata }) => metadata.namespace === namespace)
+          .map(({ spec }) => spec.containers.find(({ name }) => name === 'log')?.image);
+      expect([await imagesOf(frozen), await imagesOf(other)]).toEqual([
+        ['busybox:1.35', 'busybox:1.35'],
+        ['busybox:1.36', 'busybox:1.36'],
+      ]);
+      await waitFor(
+        'no batch to be in flight',
+        async () => !(await sidecars.handle.describe()).raw.pendingActivities?.length,
+      );
+      const told = await eventOf(sidecars, 'FailedUpdatePodInPlace');
+      expect(told.message).toMatch(new RegExp(`failed to update sidecars of pod ${frozen}/[ab] .*images are frozen`));
+    } finally {
+      await policy.remove();
+    }
+    await sidecars.command('retry');
+    await sidecars.until('the update', ({ status }) => status?.updatedReadyPods === 4);
+    await sidecars.delete();
+  });
+
   it('SCS-192: marks pods that cannot be updated, and an undo of more than images is refused with the field', async () => {
     const sidecars = await Sidecars.create();
     const env = [{ name: 'A', value: 'b' }];
@@ -191,12 +233,7 @@ describeAlone('the roll-out of a SidecarSet in a real API server with a real Tem
     await waitFor('the marks', async () => (await sidecars.pods()).every(isMarked));
     expect(await sidecars.images()).toEqual(Array(4).fill('busybox:1.35'));
     await sidecars.command('undo');
-    const event = await waitFor('the refusal', async () => {
-      const { items } = await windlass().cluster.kube.list<never>(kubeResource.events, { namespace: 'default' });
-      return (items as readonly { reason: string; message: string; involvedObject: { uid: string } }[]).find(
-        ({ reason, involvedObject }) => reason === 'CommandRefused' && involvedObject.uid === sidecars.uid,
-      );
-    });
+    const event = await eventOf(sidecars, 'CommandRefused');
     expect(event.message).toContain('spec.containers[0].env');
     await sidecars.delete();
   });

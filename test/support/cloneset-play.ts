@@ -835,6 +835,7 @@ export class CloneSetPlay {
       case 'createClaim':
         throw this.#broken('a CloneSet creates PVCs with their pods only');
       case 'event':
+      case 'tryUpdate':
         return;
     }
   }

@@ -18,7 +18,8 @@ function ofAdmission(kind: string, plural: string): Resource {
 export async function freezeImages(kube: KubeClient, namespace: string): Promise<{ remove(): Promise<void> }> {
   const name = `frozen-${namespace}`;
   const rule = { apiGroups: [''], apiVersions: ['v1'], resources: ['pods'], operations: ['UPDATE'] };
-  const expression = 'object.spec.containers.all(c, oldObject.spec.containers.exists(o, o.image == c.image))';
+  const expression =
+    'object.spec.containers.all(c, oldObject.spec.containers.exists(o, o.name == c.name && o.image == c.image))';
   await kube.create(policies, {
     metadata: { name },
     spec: {

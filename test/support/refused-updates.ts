@@ -1,3 +1,4 @@
+import type { Trials } from '../../plan/fleet/permit.ts';
 import type { RefusedUpdate, RefusedUpdates } from '../../plan/fleet/refused-updates.ts';
 
 export const frozen: NonNullable<RefusedUpdate['error']> = { message: 'frozen', type: 'Invalid' };
@@ -10,8 +11,23 @@ export function refusedUpdates(
 ): RefusedUpdates {
   const refused: RefusedUpdate = { error: frozen, isAccepted: false, refusedAtMs: 1, isDue: true };
   return {
-    ...{ revision, isGeneral: false, mostTrials: 16, error: frozen, retriedWithinMs: 5_000 },
+    ...{
+      revision,
+      isGeneral: false,
+      namespaces: new Map(),
+      mostTrials: 16,
+      mostMisledTrials: 0,
+      error: frozen,
+      retriedWithinMs: 5_000,
+    },
     pods: new Map(uids.map((uid) => [uid, refused])),
     ...change,
   };
+}
+
+/** The dry runs that a plan asks for. */
+export function trialsIn<Step extends { readonly kind: string }>({ trials }: { readonly trials?: Trials<Step> }) {
+  return (trials?.steps ?? []).filter(
+    (step): step is Extract<Step, { readonly kind: 'tryUpdate' }> => step.kind === 'tryUpdate',
+  );
 }

@@ -2,8 +2,10 @@ import { afterEach } from '@jest/globals';
 import { type JsonObject, objectOr } from '../../api/base/json.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
+import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
 import { hashAnnotation, injectedListAnnotation } from '../../api/sidecar-set/marks.ts';
+import { newSidecarRevision } from '../../api/sidecar-set/revision.ts';
 import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
@@ -69,6 +71,13 @@ export function podWith(set: SidecarSet, name: string, options: SidecarPod = {})
       })),
     },
   };
+}
+
+/** A stored content. */
+export function storedRevision(set: SidecarSet, number: number): ControllerRevision {
+  const { metadata, ...revision } = newSidecarRevision(set, 'kruise-system', number, { collisions: 0, before: 0 });
+  const identity = { uid: `revision-${number}`, resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' };
+  return { ...revision, metadata: { ...metadata, ...identity } };
 }
 
 /** What the kubelet does: containers whose image has changed start again, and the pod is ready. Answers their number. */

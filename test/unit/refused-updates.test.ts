@@ -19,7 +19,7 @@ import {
   world,
 } from '../support/cloneset-world.ts';
 import { nodeImage, tagOf } from '../support/pull-objects.ts';
-import { frozen, refusedUpdates } from '../support/refused-updates.ts';
+import { frozen, refusedUpdates, trialsIn } from '../support/refused-updates.ts';
 
 const asked: Permit = { pods: new Map(), chooses: true };
 const uidsOf = (of: readonly Pod[]) => of.map(({ metadata }) => metadata.uid);
@@ -42,7 +42,7 @@ function plan({ refused, more, permit = asked, ...facts }: Given) {
 
 type Plan = ReturnType<typeof plan>;
 const named = ({ standing }: Plan) => (standing.kind === 'pods' ? standing.pods.map(({ name }) => name) : []);
-const tried = ({ trials }: Plan) => trials?.pods.map((trial) => trial.pod.name);
+const tried = (made: Plan) => made.trials && trialsIn(made).map(({ pod }) => pod.name);
 const wait = ({ standing }: Plan) => (standing.kind === 'waiting' ? standing.wait : undefined);
 const failedUpdate = ({ status }: Plan) => status?.conditions?.find(({ type }) => type === 'FailedUpdate');
 
@@ -53,7 +53,7 @@ describe('P-7: a pod whose update was refused', () => {
   it('is tried in a dry run, and takes no part of the budget from the others', () => {
     const given = plan({ set, pods: three, refused: refusedOf(['web-o1']) });
     expect([tried(given), named(given)]).toEqual([['web-o1'], ['web-o2']]);
-    expect(given.trials?.pods[0]).toMatchObject({
+    expect(trialsIn(given)[0]).toMatchObject({
       pod: { uid: 'web-o1-uid' },
       revision: newName,
       writes: [{ kind: 'status' }, { kind: 'pod', patch: { spec: { containers: [{ image: 'nginx:1.1' }] } } }],
@@ -125,13 +125,13 @@ describe('P-7: a pod whose update was refused', () => {
     const labels = { hold: 'true' };
     const given = pods('o', 3, { labels });
     const hooked = cloneSet({ replicas: 3, lifecycle: { inPlaceUpdate: { labelsHandler: labels } } });
-    const [first] = plan({ set: hooked, pods: given, refused: refusedOf(['web-o1']) }).trials?.pods ?? [];
+    const [first] = trialsIn(plan({ set: hooked, pods: given, refused: refusedOf(['web-o1']) }));
     expect(first?.writes).toMatchObject([
       { kind: 'pod', patch: { metadata: { labels: { 'lifecycle.apps.kruise.io/state': 'PreparingUpdate' } } } },
     ]);
     const lifecycle = { preDelete: { labelsHandler: labels } };
     const recreated = cloneSet({ replicas: 3, lifecycle, rollingUpdate: { podUpdatePolicy: 'ReCreate' } });
-    const [trial] = plan({ set: recreated, pods: given, refused: refusedOf(['web-o1']) }).trials?.pods ?? [];
+    const [trial] = trialsIn(plan({ set: recreated, pods: given, refused: refusedOf(['web-o1']) }));
     expect(trial).not.toHaveProperty('deletes');
   });
 
@@ -139,11 +139,11 @@ describe('P-7: a pod whose update was refused', () => {
     const spec = { containers: ['app', 'helper'].map((name) => ({ name, image: 'nginx:1.1' })) };
     const grace = cloneSet({ replicas: 3, rollingUpdate: { inPlaceUpdateStrategy: { gracePeriodSeconds: 10 } } });
     const writesOf = (owner: CloneSet) =>
-      plan({ set: owner, pods: three, refused: refusedOf(['web-o1']) }).trials?.pods[0];
+      trialsIn(plan({ set: owner, pods: three, refused: refusedOf(['web-o1']) }))[0];
     expect(writesOf(grace)?.writes.at(-1)).toMatchObject({ patch: { spec: { containers: [{ image: 'nginx:1.1' }] } } });
     const recreated = cloneSet({ replicas: 3, template: template('nginx:1.1', spec) });
     const refused = refusedUpdates(revisionOf(recreated, 2).metadata.name, ['web-o1-uid']);
-    expect(plan({ set: recreated, pods: three, refused }).trials?.pods[0]).toMatchObject({
+    expect(trialsIn(plan({ set: recreated, pods: three, refused }))[0]).toMatchObject({
       writes: [{ patch: { metadata: { labels: { 'apps.kruise.io/specified-delete': 'true' } } } }],
       deletes: true,
     });

@@ -3,11 +3,9 @@ import type { JsonObject } from '../../api/base/json.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { engineNoFleetWorker, engineNoWorkers, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
-import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
 import { hashAnnotation, hotMark } from '../../api/sidecar-set/marks.ts';
-import { newSidecarRevision } from '../../api/sidecar-set/revision.ts';
 import { sidecarSetWaits } from '../../api/sidecar-set/texts.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { mostInAnswer, podsOf } from '../../plan/fleet/batch.ts';
@@ -22,17 +20,11 @@ import { allWaits } from '../../plan/sidecar-set/waits.ts';
 import { nothingYet } from '../../plan/starting.ts';
 import { trimPod } from '../../watcher/trim.ts';
 import { recorded } from '../support/recorded.ts';
+import { refusedUpdates, trialsIn } from '../support/refused-updates.ts';
 import { aSidecarSet, hot, injectedPod } from '../support/sidecar-pods.ts';
-import { podWith, type SidecarPod, sidecarSet } from '../support/sidecar-world.ts';
+import { podWith, type SidecarPod, sidecarSet, storedRevision } from '../support/sidecar-world.ts';
 
 const nowMs = Date.parse('2026-01-02T00:00:00Z');
-
-/** A stored content. */
-function stored(set: SidecarSet, number: number): ControllerRevision {
-  const { metadata, ...revision } = newSidecarRevision(set, 'kruise-system', number, { collisions: 0, before: 0 });
-  const identity = { uid: `revision-${number}`, resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' };
-  return { ...revision, metadata: { ...metadata, ...identity } };
-}
 
 interface Given {
   readonly spec?: JsonObject;
@@ -54,7 +46,7 @@ function given({ spec = {}, before = {}, orders, old = {}, updated = {}, more = 
   const first = sidecarSet('log:1', { spec: before });
   const wanted = sidecarSet('log:2', { spec });
   const owner = { ...wanted, ...(orders && { status: { rollOut: orders } }) } as SidecarSet;
-  const history = [stored(first, 1), stored(wanted, 2)];
+  const history = [storedRevision(first, 1), storedRevision(wanted, 2)];
   const podsWith = (set: SidecarSet, pods: Readonly<Record<string, SidecarPod>>) =>
     Object.entries(pods).map(([name, options]) => podWith(set, name, options));
   const pods = [...podsWith(first, old), ...podsWith(wanted, updated)];
@@ -88,7 +80,7 @@ describe('a swap that waits for its turn in a pod', () => {
   it('is a wait that names the SidecarSet whose turn it is', () => {
     const hotSet = (image: string) => aSidecarSet({ name: 'mesh', containers: [hot('mesh', image)] });
     const pods = ['a', 'b'].map((name) => injectedPod([hotSet('mesh:1')], { name }));
-    const history = [stored(hotSet('mesh:1'), 1), stored(hotSet('mesh:2'), 2)];
+    const history = [storedRevision(hotSet('mesh:1'), 1), storedRevision(hotSet('mesh:2'), 2)];
     const owner = hotSet('mesh:2');
     const permit = permitFor(history[1]?.metadata.name ?? '', pods.slice(0, 1), { chooses: false });
     const input = { owner, pods, history, revisionNamespace: 'kruise-system', nowMs, permit };
@@ -259,7 +251,7 @@ describe('the plan for a SidecarSet', () => {
     expect(marks).toHaveLength(mostMarked);
   });
 
-  it('tries pods last whose update fails, and chooses no further ones once several do', () => {
+  it('a pod whose update gets no answer keeps its part of the budget, and once several get none no further ones are chosen', () => {
     const { input, latest } = given({ old: many(8), spec: { updateStrategy: { maxUnavailable: 1 } } });
     const uids = input.pods.map(({ metadata }) => metadata.uid);
     const failures = (count: number) => ({
@@ -271,8 +263,15 @@ describe('the plan for a SidecarSet', () => {
       permit: permitFor(latest, input.pods.slice(0, 1)),
       failures: failures(1),
     } as never);
-    expect(namesIn(one)).toHaveLength(1);
-    expect(namesIn(one)).not.toContain(input.pods[0]?.metadata.name);
+    expect([namesIn(one), one.disruption.length]).toEqual([[], 1]);
+    const beside = given({ old: many(8), spec: { updateStrategy: { maxUnavailable: 2 } } }).input;
+    const other = planSidecarSet({
+      ...beside,
+      permit: permitFor(latest, input.pods.slice(0, 1)),
+      failures: failures(1),
+    } as never);
+    expect(namesIn(other)).toHaveLength(1);
+    expect(namesIn(other)).not.toContain(input.pods[0]?.metadata.name);
     const permit = permitFor(latest, input.pods.slice(0, mostFailing));
     const five = planSidecarSet({ ...input, permit, failures: failures(mostFailing) } as never);
     expect(five.standing).toMatchObject({ kind: 'waiting', wait: { reason: 'CannotUpdate', blockedCount: 5 } });
@@ -285,6 +284,13 @@ describe('the plan for a SidecarSet', () => {
       pods: new Set(pods.map(({ metadata }) => metadata.uid)),
       ...{ message: 'annotations: Too long', type: 'Invalid' as const, retriedWithinMs: 0, ...more },
     });
+    const refusedOf = (revision: string, pods: readonly Pod[], change = {}) =>
+      refusedUpdates(
+        revision,
+        pods.map(({ metadata }) => metadata.uid),
+        change,
+      );
+    const podName = ({ metadata }: Pod) => metadata.name;
     const of = (pods: readonly Pod[], namespace: string) => pods.filter((pod) => pod.metadata.namespace === namespace);
 
     it('hold up no pod of another one', () => {
@@ -307,47 +313,116 @@ describe('the plan for a SidecarSet', () => {
       expect(namesIn(fewer)).toHaveLength(3);
     });
 
-    it('are given back once they have failed again and again, and then take no part of the budget and of the limit', () => {
+    it('P-7: are given back once they are refused, and then take no part of the budget and of the limit', () => {
       const { input, latest } = given({
         old: { ...many(3), ...evil },
         spec: { updateStrategy: { maxUnavailable: 2 } },
       });
       const all = of(input.pods, 'evil');
-      const aside = new Set(all.slice(0, 7).map(({ metadata }) => metadata.uid));
-      const failures = failed(all.slice(0, 7), { aside });
-      const plan = planSidecarSet({ ...input, permit: permitFor(latest, all.slice(0, 7)), failures });
+      const seven = all.slice(0, 7);
+      const refused = refusedOf(latest, seven);
+      const plan = planSidecarSet({ ...input, permit: permitFor(latest, seven), refused });
       expect(plan.disruption).toEqual([]);
       expect(namesIn(plan)).toHaveLength(2);
-      for (const uid of aside) {
-        expect(plan.named?.pods.get(uid)).toEqual({ state: 'notNow', why: 'its update fails again and again' });
+      for (const { metadata } of seven) {
+        expect(plan.named?.pods.get(metadata.uid)).toEqual({ state: 'notNow', why: 'refused: frozen' });
       }
-      const left = planSidecarSet({ ...input, pods: all.slice(0, 7), permit: permitFor(latest), failures });
+      const left = planSidecarSet({ ...input, pods: seven, permit: permitFor(latest), refused });
       expect(left.standing).toMatchObject({ kind: 'waiting', wait: { reason: 'CannotUpdate', blockedCount: 7 } });
       expect(left.rollOut?.isWanted).toBe(true);
     });
 
-    it('hold up none of their namespace, and are not updated in the batch that names them, once they are given back', () => {
+    it('P-7: are tried in dry runs, and hold up none of their namespace', () => {
       const { input, latest } = given({ old: evil, spec });
       const [other, ...failing] = input.pods as [Pod, ...Pod[]];
-      const failures = failed(failing, { aside: new Set(failing.map(({ metadata }) => metadata.uid)) });
-      const plan = planSidecarSet({ ...input, permit: permitFor(latest, failing), failures });
+      const plan = planSidecarSet({
+        ...input,
+        permit: permitFor(latest, failing),
+        refused: refusedOf(latest, failing),
+      });
       expect(plan.disruption).toEqual([]);
-      for (const { metadata } of failing) expect(plan.named?.pods.get(metadata.uid)).toMatchObject({ state: 'notNow' });
       expect(namesIn(plan)).toEqual([other.metadata.name]);
+      expect(new Set(trialsIn(plan).map(({ pod }) => pod.name))).toEqual(new Set(failing.map(podName)));
+      expect(trialsIn(plan)[0]).toMatchObject({ revision: latest, isSwap: false });
+    });
+
+    it('P-7: are tried before they begin once several were refused in a row, and those of others are not', () => {
+      const { input, latest } = given({ old: { ...many(20), ...evil }, spec });
+      const namespaces = new Map([['evil', { isGeneral: true, isMisled: false, triedAtMs: 0 }]]);
+      const refused = refusedOf(latest, [], { namespaces });
+      const plan = planSidecarSet({ ...input, permit: permitFor(latest), refused });
+      expect(new Set(namesIn(plan))).toEqual(new Set(Object.keys(many(20))));
+      expect(trialsIn(plan)).toHaveLength(8);
+      const all = planSidecarSet({ ...input, permit: permitFor(latest), refused: { ...refused, isGeneral: true } });
+      expect([namesIn(all), trialsIn(all).length, all.trials?.more]).toEqual([[], 16, true]);
+      const ofEvil = (made: typeof all) => trialsIn(made).filter(({ pod }) => pod.namespace === 'evil').length;
+      expect(ofEvil(all)).toBe(8);
+      const misled = new Map([['evil', { isGeneral: true, isMisled: true, triedAtMs: 7 }]]);
+      const resting = planSidecarSet({
+        ...{ ...input, permit: permitFor(latest) },
+        refused: { ...refused, isGeneral: true, namespaces: misled, mostTrials: 30 },
+      });
+      expect([ofEvil(resting), trialsIn(resting).length, resting.trials?.more]).toEqual([0, 20, false]);
+    });
+
+    it('P-7: take turns in dry runs, first the namespace that had none for the longest time', () => {
+      const spread = Object.fromEntries(
+        ['a', 'b', 'c'].flatMap((namespace) => Object.keys(many(4, namespace)).map((name) => [name, { namespace }])),
+      );
+      const { input, latest } = given({ old: spread, spec });
+      const namespaces = new Map(
+        [3, 1, 2].map((triedAtMs, at) => [['a', 'b', 'c'][at] ?? '', { isGeneral: true, isMisled: false, triedAtMs }]),
+      );
+      const refused = refusedOf(latest, [], { namespaces, mostTrials: 5 });
+      const plan = planSidecarSet({ ...input, permit: permitFor(latest), refused });
+      expect(trialsIn(plan).map(({ pod }) => pod.namespace)).toEqual(['b', 'c', 'a', 'b', 'c']);
+    });
+
+    it.each([
+      ['paused by the spec', { spec: { updateStrategy: { paused: true } } }, {}],
+      ['held by an operator', { spec }, { orders: { version: 1, paused: { by: 'ann', at: '' } } }],
+    ])('P-7: are not tried while it is %s', (_what, facts, more) => {
+      const { latest } = given({ old: evil, ...facts });
+      const orders = 'orders' in more ? { orders: { ...more.orders, revision: latest } } : {};
+      const { input } = given({ old: evil, ...facts, ...orders } as never);
+      const refused = refusedOf(latest, input.pods);
+      expect(trialsIn(planSidecarSet({ ...input, permit: permitFor(latest), refused }))).toEqual([]);
+      expect(trialsIn(planSidecarSet({ ...input, refused }))).toEqual([]);
+    });
+
+    it('P-7: are waited for only when nothing else is under way', () => {
+      const { input, latest } = given({ old: { ...evil }, updated: { late: {} }, spec });
+      const [late] = of(input.pods, 'shop') as [Pod];
+      const restarting = { ...late, status: { ...late.status, containerStatuses: [] } };
+      const refused = refusedOf(latest, of(input.pods, 'evil'));
+      const pods = [restarting, ...of(input.pods, 'evil')];
+      const busy = planSidecarSet({ ...input, pods, permit: permitFor(latest), refused });
+      expect(busy.standing).toMatchObject({ kind: 'waiting', wait: { reason: 'NotConsistent' } });
+      const unready = podWith(input.owner, 'late', { ready: false });
+      const waiting = planSidecarSet({
+        ...{ ...input, refused, pods: [unready, ...of(input.pods, 'evil')] },
+        permit: permitFor(latest, [unready]),
+      });
+      expect(waiting.standing).not.toMatchObject({ wait: { reason: 'CannotUpdate' } });
+      const idle = planSidecarSet({ ...input, pods: of(input.pods, 'evil'), permit: permitFor(latest), refused });
+      const unblock = expect.stringContaining('Invalid: frozen');
+      expect(idle.standing).toMatchObject({ wait: { reason: 'CannotUpdate', blockedCount: 8, unblock } });
     });
 
     it('are waited for as pods that cannot be changed where no write is possible', () => {
       const { input, latest } = given({ old: { ...many(1), ...evil }, spec });
       const [first, second] = of(input.pods, 'evil') as [Pod, Pod];
-      const impossible = new Map([first, second].map(({ metadata }) => [metadata.uid, 'its annotations are too long']));
       const pods = [first, second];
-      const plan = planSidecarSet({ ...input, pods, impossible, permit: permitFor(latest, [first]) });
+      const error = { message: 'its annotations are too long', type: 'Invalid', isImpossible: true } as const;
+      const known = refusedOf(latest, pods);
+      const refused = { ...known, pods: new Map([...known.pods].map(([uid, one]) => [uid, { ...one, error }])) };
+      const plan = planSidecarSet({ ...input, pods, refused, permit: permitFor(latest, [first]) });
       expect(plan.named?.pods.get(first.metadata.uid)).toEqual({
         state: 'notNow',
         why: 'its annotations are too long',
       });
       expect(plan.standing).toMatchObject({ kind: 'waiting', wait: { reason: 'CannotChange', blockedCount: 2 } });
-      expect(namesIn(planSidecarSet({ ...input, impossible, permit: permitFor(latest) }))).toHaveLength(7);
+      expect(namesIn(planSidecarSet({ ...input, refused, permit: permitFor(latest) }))).toHaveLength(7);
     });
   });
 
@@ -372,7 +447,7 @@ describe('the plan for a SidecarSet', () => {
     const last = { [`${hotMark.version}mesh-2`]: String(2n ** 63n - 1n) };
     const annotations = { ...pod.metadata.annotations, ...last };
     const end = trimPod({ ...pod, metadata: { ...pod.metadata, annotations } });
-    const history = [stored(hotSet('mesh:1'), 1), stored(hotSet('mesh:2'), 2)];
+    const history = [storedRevision(hotSet('mesh:1'), 1), storedRevision(hotSet('mesh:2'), 2)];
     const input = { owner: hotSet('mesh:2'), pods: [end], history, revisionNamespace: 'kruise-system', nowMs };
     expect(chooseSidecarBatch(input)).toMatchObject({ kind: 'wait', wait: { reason: 'CannotChange' } });
     expect(chooseSidecarBatch({ ...input, pods: [trimPod(pod)] }).kind).toBe('pods');

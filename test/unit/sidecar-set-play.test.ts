@@ -96,10 +96,11 @@ describe('a SidecarSet and a workload that update the same pods at once', () => 
         let isPlaying = true;
         const controller = await runController(sidecarSetController, {
           cluster,
-          meet({ plural, verb, name, body }) {
+          meet({ plural, verb, name, body }, { isDryRun }) {
             if (plural !== 'pods' || verb !== 'patch' || !('spec' in (body as object))) return;
             // a webhook that refuses some of what is written
             if (isPlaying && writes++ % 5 < refusedOf5) throw new KubeError({ status: 422, message: 'denied' });
+            if (isDryRun) return;
             const pods = cluster.all<Pod>(kubeResource.pods);
             const isReady = (pod: Pod) =>
               pod.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');

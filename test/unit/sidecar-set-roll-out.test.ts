@@ -3,11 +3,11 @@ import type { JsonObject } from '../../api/base/json.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
-import { KubeError } from '../../kube/failures.ts';
+import { KubeError, noAnswer } from '../../kube/failures.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
 import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
-import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
+import { type AboutCall, MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import {
   imagesIn,
   playedRollOut,
@@ -182,10 +182,11 @@ describe('the roll-out of a SidecarSet', () => {
     let refuses = true;
     const cluster = new MemoryCluster();
     const isDown = (pod: Pod) => pod.spec.containers[0]?.image !== pod.status?.containerStatuses?.[0]?.image;
-    const meet = ({ plural, verb, name = '', body }: SeenCall) => {
+    const meet = ({ plural, verb, name = '', body }: SeenCall, { isDryRun }: AboutCall) => {
       if (plural !== 'pods' || verb !== 'patch' || 'status' in (body as object)) return;
-      tried.set(name, (tried.get(name) ?? 0) + 1);
+      if (!isDryRun) tried.set(name, (tried.get(name) ?? 0) + 1);
       if (refuses && name.startsWith('evil')) throw new KubeError({ status: 422, message: 'denied' });
+      if (isDryRun) return;
       const down = cluster.all<Pod>(kubeResource.pods).filter(isDown);
       if (down.length >= 2) broken.push(`${name} beside ${down.map(({ metadata }) => metadata.name)}`);
     };
@@ -198,16 +199,15 @@ describe('the roll-out of a SidecarSet', () => {
           (pod) => pod.metadata.name.startsWith(prefix) && pod.spec.containers[0]?.image === 'log:2' && !isDown(pod),
         );
     await waitFor('the pods of the other tenant', () => updated('bank').length === 8);
-    await waitFor('the tries', () => [...tried.values()].filter((count) => count === 5).length === 3);
     await waitFor('the batches', () => play.results.length === play.batches.length);
     expect(updated('evil')).toEqual([]);
-    expect(new Map([...tried].filter(([name]) => name.startsWith('evil')))).toEqual(
-      new Map(['evil-5', 'evil-6', 'evil-7'].map((name) => [name, 5])),
-    );
+    // three would be written, and five cannot be: after as many the others are only tried in dry runs
+    const writes = [...tried].filter(([name]) => name.startsWith('evil'));
+    expect(writes.filter(([name, count]) => name < 'evil-5' || count > 1)).toEqual([]);
     const whys = new Map(play.results.flatMap((verdict) => verdict.pods.map(({ pod, why }) => [pod, why])));
     expect(whys.get('evil-0')).toMatch(/annotations would have \d+ bytes, and may have 262144/);
     expect(whys.get('evil-3')).toMatch(/not JSON/);
-    expect(whys.get('evil-5')).toMatch(/again and again/);
+    for (const [name] of writes) expect(whys.get(name)).toBe('not now: refused: denied');
 
     // a person repairs them, and edits the SidecarSet
     refuses = false;
@@ -221,6 +221,54 @@ describe('the roll-out of a SidecarSet', () => {
     expect(await end).toMatchObject({ kind: 'done' });
     expect(updated('')).toHaveLength(16);
     expect(broken).toEqual([]);
+  });
+
+  it('SCS-157: a pod whose write got no answer keeps its part of the budget, as it may have been made', async () => {
+    const written: string[] = [];
+    let silent = 3;
+    const meet = ({ plural, verb, name = '', body }: SeenCall) => {
+      if (plural !== 'pods' || verb !== 'patch' || 'status' in (body as object)) return;
+      if (name === 'a' && silent-- > 0) throw noAnswer(verb, 'connection reset');
+      written.push(name);
+    };
+    const { cluster, play } = await rollOut({ options: { meet } });
+    expect(await play.run()).toMatchObject({ kind: 'done' });
+    expect(written[0]).toBe('a');
+    expect([written.length, new Set(written)]).toEqual([3, new Set(['a', 'b', 'c'])]);
+    // it was made, or it will be told as refused
+    expect(cluster.all(kubeResource.events)).toEqual([]);
+  });
+
+  it('P-7: an API server that asks for later is asked again with longer pauses, and then the pod is given back', async () => {
+    const tried = new Map<string, number>();
+    const meet = ({ plural, verb, name = '', body }: SeenCall, { isDryRun }: AboutCall) => {
+      if (plural !== 'pods' || verb !== 'patch' || 'status' in (body as object)) return;
+      if (!isDryRun) tried.set(name, (tried.get(name) ?? 0) + 1);
+      throw new KubeError({ status: 429, message: 'too many requests' });
+    };
+    const { play } = await rollOut({ pods: [['a'], ['b']], options: { meet } });
+    void play.run().catch(() => undefined);
+    await waitFor('the batch', () => play.results.length === 1);
+    const [first] = tried;
+    expect(first).toEqual([play.pods[0]?.replace('shop/', ''), 5]);
+    expect(play.results[0]?.pods[0]?.why).toMatch(/^not now: refused: .*too many requests/);
+  });
+
+  it('SCS-191: an update whose mark is refused was made all the same, and an Event says so', async () => {
+    const meet = (call: SeenCall) => {
+      if (call.plural === 'pods' && call.verb === 'patch' && isOfStatus(call))
+        throw new KubeError({ status: 403, message: 'no right to pods/status' });
+    };
+    const { cluster, controller, play } = await rollOut({ options: { meet } });
+    expect(await play.run()).toMatchObject({ kind: 'done' });
+    expect(imagesIn(cluster)).toEqual(['log:2', 'log:2', 'log:2']);
+    expect(play.results.flatMap(({ pods }) => pods).filter(({ why }) => why)).toEqual([]);
+    const told = controller.writes.filter(({ plural }) => plural === 'events').map(({ body }) => body);
+    expect(told).toHaveLength(3);
+    expect(told[0]).toMatchObject({
+      reason: 'FailedMarkPod',
+      message: expect.stringContaining('no right to pods/status'),
+    });
   });
 
   it('SCS-133: a pod that no write can update is given back after one look, and not after several', async () => {

@@ -11,7 +11,7 @@ import { statefulSetRevisions } from '../../plan/stateful-set/revisions.ts';
 import { aPod } from '../support/objects/pod.ts';
 import { permitForAll } from '../support/permits.ts';
 import { recorded } from '../support/recorded.ts';
-import { refusedUpdates } from '../support/refused-updates.ts';
+import { refusedUpdates, trialsIn } from '../support/refused-updates.ts';
 
 const selector = { matchLabels: { app: 'web' } };
 const template = (image: string) => ({
@@ -326,7 +326,7 @@ describe('updating', () => {
     };
     expect([begun(of(1)), reason(of(1))]).toEqual([[], 'CannotUpdate']);
     expect(begun(of(3))).toEqual(['web-3', 'web-2']);
-    expect(of(1).trials?.pods.map((trial) => trial.pod.name)).toEqual(['web-4']);
+    expect(trialsIn(of(1)).map((trial) => trial.pod.name)).toEqual(['web-4']);
     // an old pod that is not ready stands behind it
     expect(reason(of(2, [pod(0, { ready: false }), pod(1), pod(2), pod(3, { of: fresh }), pod(4)]))).toBe(
       'CannotUpdate',

@@ -20,7 +20,7 @@ import { type FleetFailures, type FleetInput, fleetInput } from '../../plan/flee
 import type { FleetPlan, Permit } from '../../plan/fleet/permit.ts';
 import type { WorkloadPlanner } from '../../plan/fleet/planner.ts';
 import { type AsSeen, isPodReady } from '../../plan/fleet/pods.ts';
-import type { Intention, UpdateTrial } from '../../plan/fleet/steps.ts';
+import type { Intention } from '../../plan/fleet/steps.ts';
 import type { Workload } from '../../plan/fleet/workload.ts';
 import type { Controller, ControllerContext } from '../controller.ts';
 import { Drains } from '../drained.ts';
@@ -256,17 +256,15 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     }
   }
 
-  async tryOut(trial: UpdateTrial): Promise<void> {
-    await this.#writer.tryOut(trial);
-  }
-
   updateIn(step: FleetStep<Owner['status'] & object>): UpdateInStep | undefined {
     switch (step.kind) {
       case 'updatePod':
       case 'recreatePod':
-        return { uid: step.pod.uid, revision: step.revision, isWhole: true };
+        return { pod: step.pod, revision: step.revision, isWhole: true };
+      case 'tryUpdate':
+        return { pod: step.pod, revision: step.revision, isWhole: false };
       case 'writePod':
-        return step.revision === undefined ? undefined : { uid: step.pod.uid, revision: step.revision, isWhole: false };
+        return step.revision === undefined ? undefined : { pod: step.pod, revision: step.revision, isWhole: false };
       default:
         return undefined;
     }

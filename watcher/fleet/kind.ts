@@ -1,6 +1,5 @@
 import type { FleetPlan, Permit } from '../../plan/fleet/permit.ts';
 import type { AsSeen } from '../../plan/fleet/pods.ts';
-import type { UpdateTrial } from '../../plan/fleet/steps.ts';
 
 /** Waits until the caches show a write. */
 export type Seen = (signal: AbortSignal) => Promise<void>;
@@ -11,7 +10,7 @@ export type Together = 'alone' | 'freely' | 'growing';
 export type StepPod = Pick<AsSeen, 'namespace' | 'name' | 'uid'>;
 
 export interface UpdateInStep {
-  readonly uid: string;
+  readonly pod: StepPod;
   readonly revision: string;
   readonly isWhole: boolean;
 }
@@ -44,12 +43,6 @@ export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan
    * object do.
    */
   readonly retryKey?: (step: Step) => string;
-  /**
-   * For how many milliseconds a step that has failed so often in a row is not tried, though it is wanted: the planner is told
-   * by `failedSteps`, and plans it no more until then. Undefined: it is tried on. Absent: all are, and what has failed is
-   * tried at once when a roll-out asks anew; of a kind that has it only when its object was edited.
-   */
-  readonly asideForMs?: (error: unknown, attempts: number) => number | undefined;
   /** The pod that a disruptive step is about: it is done only while a permit names this pod. */
   readonly podOf: (step: Step) => StepPod | undefined;
   /**
@@ -59,17 +52,13 @@ export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan
   readonly isForbidden?: (uid: string, pod: StepPod) => boolean;
   /**
    * Does one step through a fenced client; "already so" is success. Answers how to see the write, or nothing when nothing
-   * had to be written. A step that takes its time asks `mayGoOn` again before it does what cannot be taken back.
+   * had to be written. A step that takes its time asks `mayGoOn` again before it does what cannot be taken back. A dry run of an
+   * update throws what refuses it; what it cannot find out counts as accepted.
    */
   readonly act: (step: Step, world: World, signal: AbortSignal, mayGoOn: () => boolean) => Promise<Seen | undefined>;
   /**
-   * Tries an update in a dry run, which changes nothing and needs no permit. Throws what refuses it; what the dry run cannot find
-   * out counts as accepted. Absent: what was refused is tried again under its permit.
-   */
-  readonly tryOut?: (trial: UpdateTrial) => Promise<void>;
-  /**
-   * The pod whose update a step is, or begins, and its new revision; with or without a permit. `isWhole`: the pod is updated by it.
-   * Asked where there is `tryOut`.
+   * The pod whose update a step is, begins, or tries in a dry run, and its new revision; with or without a permit. `isWhole`: the pod
+   * is updated by it. Absent: what was refused is tried again under its permit.
    */
   readonly updateIn?: (step: Step) => UpdateInStep | undefined;
   /**

@@ -42,7 +42,7 @@ import { type FailedStep, FailedSteps, type StepResults } from './failed-steps.t
 import type { BatchRequest } from './held-batch.ts';
 import type { FleetKind, PermitLife, Seen, StepPod, Together } from './kind.ts';
 import { type PermitProgress, RollOutPermits } from './permits.ts';
-import { isRefused, RefusedPods } from './refused-pods.ts';
+import { isRefused, RefusedPods, type Trial } from './refused-pods.ts';
 import { type Found, WakeUps } from './wake-ups.ts';
 
 /**
@@ -147,10 +147,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   constructor(options: FleetQueueOptions<World, Step, Plan>) {
     this.#options = options;
     const { fleet } = options;
-    this.#failed = new FailedSteps(
-      (step) => fleet.retryKey?.(step) ?? '',
-      fleet.asideForMs && ((error, attempts) => fleet.asideForMs?.(error, attempts)),
-    );
+    this.#failed = new FailedSteps((step) => fleet.retryKey?.(step) ?? '');
     this.#keys = new KeyedQueue({
       concurrency: options.concurrency,
       ...(options.shareOf && { shareOf: options.shareOf }),
@@ -306,7 +303,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const rollOut = this.#rollOuts.get(uid) ?? {
       permits: new RollOutPermits({ longWaitMs: this.#options.longWaitMs ?? longWaitMs }),
       wakeUps: new WakeUps(wake),
-      refused: new RefusedPods(async (trial) => await fleet.tryOut?.(trial)),
+      refused: new RefusedPods(),
     };
     this.#rollOuts.set(uid, rollOut);
     return rollOut;
@@ -398,7 +395,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const grown = this.#grown.get(uid) ?? 1;
     this.#grown.delete(uid);
     const isDue = (step: Step) => this.#failed.isDue(uid, step);
-    const upkeep = await this.#act(world, runsOf(plan.upkeep.filter(isDue), together), mayWrite, {
+    const upkeep = await this.#act(uid, world, runsOf(plan.upkeep.filter(isDue), together), mayWrite, {
       grownBefore: grown,
     });
     const disruption = await this.#disrupt(uid, world, plan.disruption.filter(isDue), permit);
@@ -407,37 +404,30 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       done: [...upkeep.done, ...disruption.done],
       failures: [...upkeep.failures, ...disruption.failures],
     });
-    const trialsEnd = this.#rollOuts.get(uid)?.refused.tryOut(plan.trials?.pods ?? []);
+    const trialsEnd = this.#rollOuts.get(uid)?.refused.tryOut(this.#trialsIn(plan, world));
     void trialsEnd?.then(() => this.add(uid, 'ownWrites'));
     const hadFailed = this.#failed.has(uid);
-    const { planned: failed, others } = this.#failed.note(uid, [...plan.upkeep, ...plan.disruption], {
+    const failed = this.#failed.note(uid, [...plan.upkeep, ...plan.disruption], {
       done: [...upkeep.done, ...disruption.done],
       failures,
     });
     if (failures.some(({ error }) => mayBeMade(error))) await this.#catchUp(uid);
     // The next pass reports that the failure is over.
-    const isOver = hadFailed && failed.length + others.length === 0;
-    const isAside = ({ error }: { readonly error: unknown }) => others.some((one) => one.error === error);
-    const isChanged = isOver || failures.some(isAside) || refused.length > 0;
+    const isChanged = (hadFailed && failed.length === 0) || refused.length > 0;
     if (isChanged || upkeep.changes + disruption.changes > 0) this.add(uid, 'ownWrites');
     // Counted from the plan, as the pass itself may have taken long.
-    const againAtMs = plan.againInMs === undefined ? [] : [plannedAtMs + plan.againInMs];
-    const dueAtMs = Math.min(
-      ...againAtMs,
-      ...others.map(({ retryAtMs }) => retryAtMs).filter((ms) => ms > performance.now()),
-    );
-    const dueInMs = Number.isFinite(dueAtMs) ? Math.max(Math.ceil(dueAtMs - performance.now()), 0) : undefined;
+    const dueInMs = plan.againInMs && Math.max(Math.ceil(plannedAtMs + plan.againInMs - performance.now()), 0);
     // Timers take whole milliseconds, and must not come too early.
     const inMs = ({ retryAtMs }: FailedStep<Step>) => Math.ceil(retryAtMs - performance.now());
     const trialInMs = this.#rollOuts.get(uid)?.refused.dueInMs(plan.trials?.more ?? false);
     const [failure] = [...failures, ...refused];
-    const retry = soonest([...[...failed, ...others].map(inMs), trialInMs]);
+    const retry = soonest([...failed.map(inMs), trialInMs]);
     if (failure !== undefined) this.#tellFailure(uid, failure.error, retry?.againInMs ?? 0);
     else onPass?.('done');
     const [first] = failed;
     const retryInMs = first && Math.min(...failed.map(inMs));
     // Report persistent failures to the roll-out.
-    const wait = first && waitAfter((failures.find((one) => !isAside(one)) ?? first).error);
+    const wait = first && waitAfter((failures[0] ?? first).error);
     return soonest([dueInMs, retryInMs, trialInMs, this.#judgeRollOut(uid, permit, plan, wait)]);
   }
 
@@ -466,6 +456,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const runs = runsOf(steps, fleet.together ?? (() => 'freely' as const));
     const { permits, wakeUps } = this.#rollOuts.get(uid) ?? {};
     const outcome = await this.#act(
+      uid,
       world,
       runs,
       (step) => {
@@ -493,11 +484,10 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   ): Pick<StepResults<Step>, 'failures'> & { readonly refused: StepResults<Step>['failures'] } {
     const { fleet } = this.#options;
     const rollOut = this.#rollOuts.get(uid);
-    const updateIn = (step: Step) => (fleet.tryOut && rollOut ? fleet.updateIn?.(step) : undefined);
-    const { refused = [], failed = [] } = Object.groupBy(failures, ({ step, error }) => {
-      const attempts = this.#failed.attemptsOf(uid, step) + 1;
-      return updateIn(step) && isRefused(error, attempts) ? 'refused' : 'failed';
-    });
+    const updateIn = (step: Step) => (rollOut ? fleet.updateIn?.(step) : undefined);
+    const { refused = [], failed = [] } = Object.groupBy(failures, ({ step, error }) =>
+      rollOut && this.#isGivenBack(uid, step, error) ? 'refused' : 'failed',
+    );
     const updated = done.flatMap(({ step, isChange }) => {
       const update = isChange ? updateIn(step) : undefined;
       return update?.isWhole ? [update] : [];
@@ -507,8 +497,23 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       return update ? [{ ...update, error }] : [];
     });
     const [first] = [...given, ...updated];
-    if (first) rollOut?.refused.note(first.revision, { done: updated.map((one) => one.uid), refused: given });
+    if (first) rollOut?.refused.note(first.revision, { done: updated.map(({ pod }) => pod), refused: given });
     return { refused, failures: failed };
+  }
+
+  /** Whether the API server has refused an update, so that its pod is given back. */
+  #isGivenBack(uid: string, step: Step, error: unknown): boolean {
+    const isUpdate = this.#options.fleet.updateIn?.(step) !== undefined;
+    return isUpdate && isRefused(error, this.#failed.attemptsOf(uid, step) + 1);
+  }
+
+  #trialsIn({ trials }: FleetPlan<Step>, world: World): readonly Trial[] {
+    const { fleet } = this.#options;
+    const dryRun = (step: Step) => fleet.act(step, world, this.#stop.signal, () => this.#mayWrite());
+    return (trials?.steps ?? []).flatMap((step) => {
+      const update = fleet.updateIn?.(step);
+      return update ? [{ ...update, dryRun: () => dryRun(step) }] : [];
+    });
   }
 
   /** A disruption is on its way until it has an answer. */
@@ -572,9 +577,11 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
 
   /**
    * Does the runs one after the other, as long as they are allowed, and waits until all writes are seen. What fails ends
-   * its own run at most: the others were planned beside it, and must not wait for what may never succeed.
+   * its own run at most: the others were planned beside it, and must not wait for what may never succeed. An update that is
+   * refused ends nothing, as its pod is given back.
    */
   async #act(
+    uid: string,
     world: World,
     runs: readonly Run<Step>[],
     allowed: (step: Step) => boolean,
@@ -608,7 +615,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
           done.push({ step, isChange });
         } catch (error) {
           failures.push({ step, error });
-          if (together !== 'freely') batch.length = 0;
+          if (together !== 'freely' && !this.#isGivenBack(uid, step, error)) batch.length = 0;
         }
       }
     };

@@ -22,7 +22,7 @@ import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types
 import { type Cache, compareVersions } from '../../kube/cache.ts';
 import { EventBudget, tellEvent } from '../../kube/events.ts';
 import type { KubeWriter } from '../../kube/fence.ts';
-import { hasMovedOn, hasNoDryRun, mayBeMade, unlessGone } from '../../kube/moved-on.ts';
+import { hasMovedOn, mayBeMade, unlessGone, unlessNoDryRun } from '../../kube/moved-on.ts';
 import { RecentlySeen } from '../../kube/recently-seen.ts';
 import type { PodWrite } from '../../plan/fleet/in-place/update.ts';
 import type { FleetInput } from '../../plan/fleet/input.ts';
@@ -200,6 +200,9 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
           () => events.recreated(step.pod.name, step.revision),
           (why) => events.recreateFailed(step.pod.name, step.revision, why),
         );
+      case 'tryUpdate':
+        await this.#tryOut(step);
+        return undefined;
       case 'createClaim':
         return this.#createClaim(owner, step.body, step.podName);
       case 'deleteClaim':
@@ -386,7 +389,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
   }
 
   /** Tries an update in dry runs, which change nothing. Throws what refuses it; a conflict as well, as the pod has moved on. */
-  async tryOut({ pod, writes, deletes }: UpdateTrial): Promise<void> {
+  async #tryOut({ pod, writes, deletes }: UpdateTrial): Promise<void> {
     for (const write of writes) await this.#patch(pod, write, { dryRun: true }).catch(unlessNoDryRun);
     const { uid, resourceVersion } = pod;
     const options = { preconditions: { uid, resourceVersion }, dryRun: true };
@@ -408,7 +411,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       if (trial) {
         const { pod, writes } = trial;
         const isAccepted = this.#accepted.has(key, now());
-        await this.tryOut(
+        await this.#tryOut(
           isAccepted ? { pod, revision, writes: writes.filter(({ kind }) => kind === 'resize') } : trial,
         );
         if (!mayGoOn()) return undefined;
@@ -556,10 +559,6 @@ const pullJobDeadlineMs = 5_000;
 
 /** Jobs that were not allowed are asked for again after so long. */
 const pullsDeniedMs = 30_000;
-
-function unlessNoDryRun(error: unknown): void {
-  if (!hasNoDryRun(error)) throw error;
-}
 
 /** For so long a pod may be drained without a dry run before. */
 const acceptedMs = 3_600_000;

@@ -41,13 +41,13 @@ import { type SwapStanding, swapStanding } from '../../../plan/sidecar-swap/stan
 import type { ControllerContext } from '../../controller.ts';
 import { messageOf } from '../../fleet/failed-steps.ts';
 import { imagesOn } from '../../fleet/images-on-nodes.ts';
-import type { FleetKind, Seen, StepPod, Together } from '../../fleet/kind.ts';
+import type { FleetKind, Seen, StepPod, Together, UpdateInStep } from '../../fleet/kind.ts';
 import { ownedBy, ownedIndex } from '../../fleet/owned.ts';
 import { FleetQueue, type PassReason } from '../../fleet/queue.ts';
 import { RollOuts } from '../../fleet/roll-outs.ts';
 import { SwapOperations } from './swap-operations.ts';
 import { Swaps } from './swaps.ts';
-import { ImpossibleUpdate, type SidecarSetPass, SidecarSetWriter } from './writer.ts';
+import { type SidecarSetPass, SidecarSetWriter } from './writer.ts';
 
 /** The index of pods by the SidecarSets that they list. */
 const podsBySidecarSet = 'sidecarSet';
@@ -61,10 +61,6 @@ const parallelSteps = 16;
 const restMs = 50;
 /** After a conflict everything is counted again. */
 const overtakenMs = 100;
-/** After so many attempts the update of a pod is set aside. */
-const mostAttempts = 5;
-/** For how long: a budget that refuses it may have room soon. */
-const asideMs = { held: 60_000, refused: 600_000 } as const;
 /** A write without an answer is waited for no longer. */
 const catchUpMs = 10_000;
 
@@ -192,11 +188,13 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
       .byIndex(revisionsBySidecarSet, name)
       .filter(({ metadata }) => metadata.namespace === revisionNamespace);
     const engine = starter.trouble(rollOutId(uid), undefined, { fleet: true });
-    const { failures, impossible } = this.#failuresOf(uid);
+    const failures = this.#failuresOf(uid);
     const swaps = new Map(this.#swaps?.dueSteps(uid).map(({ pod, step }) => [pod.uid, step]));
     const inFront = this.#operations?.inFrontOf(uid);
     const conflicts = conflictingSets(asJson(owner), [...this.sets.all()].map(asJson));
     const pods = this.pods.byIndex(podsBySidecarSet, name).filter((pod) => this.manages(owner, pod));
+    const uids = new Set(pods.map(({ metadata }) => metadata.uid));
+    const refused = this.#queue?.refused(uid, (podUid) => uids.has(podUid));
     const pullJobs = ownedBy(this.pullJobs, sidecarSets, uid);
     const { KruiseDaemon, ImagePullJobGate } = config.featureGates;
     const isPrefetched = prefetchShare(owner) !== undefined && KruiseDaemon && ImagePullJobGate;
@@ -214,7 +212,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
       ...(engine && { engine }),
       ...this.rollOuts.held(uid),
       ...(failures && { failures }),
-      ...(impossible.size > 0 && { impossible }),
+      ...(refused && { refused }),
     };
   }
 
@@ -268,18 +266,15 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     }
   }
 
-  /** A pod of which the update is refused makes room for others, and is not asked about all the time. */
-  asideForMs(error: unknown, attempts: number): number | undefined {
-    if (error instanceof ImpossibleUpdate) return asideMs.refused;
-    const type = failureTypeOf(error);
-    const isOfPod = type !== undefined && type !== 'Throttled' && type !== 'Unreachable';
-    if (!isOfPod || attempts < mostAttempts) return undefined;
-    return type === 'Held' ? asideMs.held : asideMs.refused;
-  }
-
   podOf(step: SidecarSetStep): StepPod | undefined {
     const isUpdate = step.kind === 'updateSidecars' || (step.kind === 'swapSidecars' && step.step === 'begin');
     return isUpdate ? step.pod : undefined;
+  }
+
+  updateIn(step: SidecarSetStep): UpdateInStep | undefined {
+    if (step.kind === 'tryUpdate') return { pod: step.pod, revision: step.revision, isWhole: false };
+    const isBegin = step.kind === 'updateSidecars' || (step.kind === 'swapSidecars' && step.step === 'begin');
+    return isBegin ? { pod: step.pod, revision: step.revision, isWhole: true } : undefined;
   }
 
   isForbidden(uid: string, pod: StepPod): boolean {
@@ -300,7 +295,8 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
       return await this.#writer.act(step, pass, signal, mayGoOn);
     } catch (error) {
       const { uid } = input.owner.metadata;
-      if ('pod' in step && step.kind !== 'writeCondition' && mayBeMade(error)) {
+      const isUpdate = step.kind === 'updateSidecars' || step.kind === 'swapSidecars';
+      if (isUpdate && mayBeMade(error)) {
         this.#unanswered.set(uid, new Map(this.#unanswered.get(uid)).set(step.pod.uid, step.pod));
       }
       throw error;
@@ -387,30 +383,20 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     return isManaged(set, pod, namespace && (namespace.metadata.labels ?? {}));
   }
 
-  #failuresOf(uid: string): {
-    readonly failures: SidecarSetFailures | undefined;
-    readonly impossible: ReadonlyMap<string, string>;
-  } {
-    const known = (this.#queue?.failedSteps(uid) ?? []).flatMap(({ step, error, isAside, retryAtMs }) => {
+  #failuresOf(uid: string): SidecarSetFailures | undefined {
+    const failed = (this.#queue?.failedSteps(uid) ?? []).flatMap(({ step, error }) => {
       const pod = this.podOf(step);
-      const isResting = retryAtMs > performance.now();
-      return pod === undefined ? [] : [{ pod: pod.uid, error, isResting, isAside: isAside && isResting }];
+      return pod === undefined ? [] : [{ pod: pod.uid, error }];
     });
-    const isImpossible = ({ error, isAside }: (typeof known)[number]) => isAside && error instanceof ImpossibleUpdate;
-    const impossible = new Map(known.filter(isImpossible).map(({ pod, error }) => [pod, messageOf(error)]));
-    const failed = known.filter((one) => !isImpossible(one));
     const [first] = failed;
-    if (first === undefined) return { failures: undefined, impossible };
+    if (first === undefined) return undefined;
     const type = failureTypeOf(first.error);
-    const failures = {
+    return {
       pods: new Set(failed.map(({ pod }) => pod)),
-      resting: new Set(failed.filter(({ isResting }) => isResting).map(({ pod }) => pod)),
-      aside: new Set(failed.filter(({ isAside }) => isAside).map(({ pod }) => pod)),
       message: messageOf(first.error),
       ...(type && { type }),
       retriedWithinMs: this.#queue?.longestPauseMs(uid) ?? 0,
     };
-    return { failures, impossible };
   }
 }
 

@@ -8,6 +8,7 @@ import type { EventText } from '../../../api/core/event.ts';
 import { failureTypeOf } from '../../../api/core/failure.ts';
 import type { KubeObject } from '../../../api/core/meta.ts';
 import type { Pod } from '../../../api/core/pod.ts';
+import { qualifiedName } from '../../../api/core/refs.ts';
 import { eventComponent, kubeResource } from '../../../api/core/well-known.ts';
 import { type ControllerRevision, revisionBody } from '../../../api/fleet/revision.ts';
 import { type ImagePullJob, imagePullJobs } from '../../../api/image-pull-job/types.ts';
@@ -16,9 +17,8 @@ import { sidecarSetEvent } from '../../../api/sidecar-set/texts.ts';
 import { type SidecarSet, type SidecarSetStatus, sidecarSets } from '../../../api/sidecar-set/types.ts';
 import type { Cache } from '../../../kube/cache.ts';
 import { EventBudget, tellEvent } from '../../../kube/events.ts';
-import { KubeError } from '../../../kube/failures.ts';
 import type { KubeWriter } from '../../../kube/fence.ts';
-import { hasMovedOn, unlessGone, unlessMovedOn } from '../../../kube/moved-on.ts';
+import { hasMovedOn, unlessGone, unlessMovedOn, unlessNoDryRun } from '../../../kube/moved-on.ts';
 import type { PodWrite } from '../../../plan/fleet/in-place/update.ts';
 import { type AsSeen, asSeen } from '../../../plan/fleet/pods.ts';
 import type { SidecarSetInput, SidecarSetStep } from '../../../plan/sidecar-set/input.ts';
@@ -29,6 +29,7 @@ import { upgradableWrite } from '../../../plan/sidecar-set/upgradable.ts';
 import { messageOf } from '../../fleet/failed-steps.ts';
 import type { Seen } from '../../fleet/kind.ts';
 import { deletePullJob, patchAsSeen, patchStatus } from '../../fleet/object-writes.ts';
+import { ImpossibleUpdate, isRefused } from '../../fleet/refused-pods.ts';
 
 export interface SidecarSetWriterOptions {
   readonly kube: Pick<KubeWriter, 'get' | 'create' | 'patch' | 'delete'>;
@@ -48,13 +49,6 @@ export interface SidecarSetWriterOptions {
 export interface SidecarSetPass {
   readonly input: SidecarSetInput;
   readonly scene: SidecarSetScene;
-}
-
-/** No write can update the pod as it is: what is tried again comes to the same. */
-export class ImpossibleUpdate extends KubeError {
-  constructor(why: string) {
-    super({ status: 422, message: why });
-  }
 }
 
 const resource = kubeResource.controllerRevisions;
@@ -105,9 +99,11 @@ export class SidecarSetWriter {
       case 'writeCondition':
         return await this.#orLookAgain(owner, this.#mark(step.pod, step.write));
       case 'updateSidecars':
-        return await this.#update(step, pass, signal, mayGoOn);
+        return await this.#toldIfRefused(step, pass, this.#update(step, pass, signal, mayGoOn));
       case 'swapSidecars':
-        return await this.#swap(step, pass, signal, mayGoOn);
+        return await this.#toldIfRefused(step, pass, this.#swap(step, pass, signal, mayGoOn));
+      case 'tryUpdate':
+        return await this.#tryOut(step, pass, signal);
     }
   }
 
@@ -168,6 +164,22 @@ export class SidecarSetWriter {
     return seen;
   }
 
+  /** A step of a swap that comes later than its update is told by its operation. */
+  async #toldIfRefused(
+    step: Extract<SidecarSetStep, { readonly kind: 'updateSidecars' | 'swapSidecars' }>,
+    { input: { owner } }: SidecarSetPass,
+    write: Promise<Seen | undefined>,
+  ): Promise<Seen | undefined> {
+    try {
+      return await write;
+    } catch (error) {
+      if ('revision' in step && isRefused(error, 1)) {
+        await this.#say(owner, sidecarSetEvent.updateFailed(qualifiedName(step.pod), step.revision, messageOf(error)));
+      }
+      throw error;
+    }
+  }
+
   /** The pod, then its condition, before any other pod (SCS-186, SCS-191). */
   async #update(
     { pod, isFree }: Extract<SidecarSetStep, { readonly kind: 'updateSidecars' }>,
@@ -181,8 +193,7 @@ export class SidecarSetWriter {
       this.#options.overtaken(input.owner.metadata.uid);
       return undefined;
     }
-    const marked = await this.#markUpgradable(written, scene, signal);
-    return this.#podSeen(marked ?? written);
+    return this.#podSeen(await this.#markUpgradable(written, scene, signal));
   }
 
   /** One step of a swap; a reset is announced on the pod. */
@@ -201,8 +212,16 @@ export class SidecarSetWriter {
       return undefined;
     }
     if (step === 'reset') await this.#sayOfPod(pod, sidecarSetEvent.reset());
-    const marked = step === 'begin' ? await this.#markUpgradable(written, scene, signal) : undefined;
-    return this.#podSeen(marked ?? written);
+    return this.#podSeen(step === 'begin' ? await this.#markUpgradable(written, scene, signal) : written);
+  }
+
+  async #tryOut(
+    { pod, isSwap }: Extract<SidecarSetStep, { readonly kind: 'tryUpdate' }>,
+    { input, scene }: SidecarSetPass,
+    signal: AbortSignal,
+  ): Promise<undefined> {
+    const freshOf = (live: Pod) => (isSwap ? freshSwap(scene, live, 'begin') : freshWrite(scene, live, false));
+    await this.#writePod(pod, { input, signal, freshOf, mayGoOn: () => true, dryRun: true }).catch(unlessNoDryRun);
   }
 
   async #sayOfPod(pod: AsSeen, text: EventText): Promise<void> {
@@ -218,11 +237,13 @@ export class SidecarSetWriter {
       signal,
       mayGoOn,
       freshOf,
+      dryRun = false,
     }: {
       readonly input: SidecarSetInput;
       readonly signal: AbortSignal;
       readonly mayGoOn: () => boolean;
       readonly freshOf: (live: Pod) => FreshWrite;
+      readonly dryRun?: boolean;
     },
   ): Promise<Pod | undefined> {
     const { kube, manages } = this.#options;
@@ -232,20 +253,28 @@ export class SidecarSetWriter {
       const fresh = isThere ? freshOf(live) : undefined;
       if (live === undefined || fresh === undefined || fresh.kind === 'nothing' || !mayGoOn()) return undefined;
       if (fresh.kind === 'impossible') throw new ImpossibleUpdate(fresh.why);
-      return await this.#send(asSeen(live), fresh.write);
+      return await this.#send(asSeen(live), fresh.write, { dryRun });
     });
   }
 
-  async #markUpgradable(written: Pod, scene: SidecarSetScene, signal: AbortSignal): Promise<Pod | undefined> {
+  /** The pod as it is then. Whatever fails here, its update was not refused: what has failed is told. */
+  async #markUpgradable(written: Pod, scene: SidecarSetScene, signal: AbortSignal): Promise<Pod> {
+    const { owner, target, now } = scene;
     let live: Pod | undefined = written;
-    return await this.#despiteConflicts(signal, async () => {
-      live ??= await unlessGone(this.#options.kube.get<Pod>(kubeResource.pods, asSeen(written)));
-      const now = live;
-      live = undefined;
-      if (now?.metadata.uid !== written.metadata.uid) return undefined;
-      const write = upgradableWrite(now, scene.target.setName, true, scene.now);
-      return write && (await this.#send(asSeen(now), write));
-    });
+    try {
+      const marked = await this.#despiteConflicts(signal, async () => {
+        live ??= await unlessGone(this.#options.kube.get<Pod>(kubeResource.pods, asSeen(written)));
+        const pod = live;
+        live = undefined;
+        if (pod?.metadata.uid !== written.metadata.uid) return undefined;
+        const write = upgradableWrite(pod, target.setName, true, now);
+        return write && (await this.#send(asSeen(pod), write));
+      });
+      return marked ?? written;
+    } catch (error) {
+      await this.#say(owner, sidecarSetEvent.markFailed(qualifiedName(asSeen(written)), messageOf(error)));
+      return written;
+    }
   }
 
   async #mark(pod: AsSeen, write: PodWrite): Promise<Seen | undefined> {
@@ -253,9 +282,13 @@ export class SidecarSetWriter {
     return written && this.#podSeen(written);
   }
 
-  async #send({ namespace, name, uid, resourceVersion }: AsSeen, { kind, patch }: PodWrite): Promise<Pod> {
+  async #send(
+    { namespace, name, uid, resourceVersion }: AsSeen,
+    { kind, patch }: PodWrite,
+    { dryRun = false } = {},
+  ): Promise<Pod> {
     const body = { ...patch, metadata: { ...objectOr(patch.metadata), uid, resourceVersion } };
-    const options = kind === 'pod' ? {} : { subresource: kind };
+    const options = { ...(kind !== 'pod' && { subresource: kind }), ...(dryRun && { dryRun }) };
     return await this.#options.kube.patch<Pod>(kubeResource.pods, { namespace, name }, 'strategic', body, options);
   }
 
