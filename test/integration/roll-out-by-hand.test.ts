@@ -215,8 +215,8 @@ describeProof('by-hand', 'an activity of a roll-out that an operator treats by h
 
   it.concurrent('fleet.v1.next is reset', async () => {
     const { rollOut, id, answer } = await asking();
-    answer();
     await byHand(rollOuts, rollOut).resetActivity(id);
+    answer();
     await endsRight(rollOut);
   });
 
