@@ -122,15 +122,16 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
           question.ask(progress);
           progress = asked(progress);
         }
-        if (progress.end === undefined) display(displayed(progress));
+        if (progress.end === undefined || isFinishing(progress)) display(displayed(progress));
         const isDone = progress.inFlight.length === 0 || progress.end === 'withdrawn';
-        const mayEnd = grace.isOver(isLast || isHandOver, isDone);
+        const waitsForBatches = isFinishing(progress) && !progress.isIdle && !isCancelled;
+        const mayEnd = grace.isOver((isLast || isHandOver) && !(isLast && waitsForBatches), isDone);
         if ((isLast || isHandOver) && mayEnd) {
           // a run that has ended receives nothing: what comes until then is read first
           await run.announced(() => !inbox.isEmpty());
           if (inbox.isEmpty()) {
             if (isLast) {
-              const end = endOf(progress, operation.kind);
+              const end = endOf(progress, { kind: operation.kind, aborted: run.aborted() });
               showEnd(end, detailsOf(progress, true));
               return endAs(end);
             }
@@ -183,8 +184,11 @@ function newClock(): () => string {
   };
 }
 
-/** A roll-out never fails: what it cannot do it waits for. A run that is not over was cancelled. */
-function endOf(progress: RollOutProgress, kind: string): Outcome {
+/** What a roll-out cannot do it waits for. A run that is not over was cancelled. `aborted`: how one ends that an operator has aborted. */
+function endOf(
+  progress: RollOutProgress,
+  { kind, aborted }: { readonly kind: string; readonly aborted: Outcome['kind'] },
+): Outcome {
   const { end, summary } = progress;
   const done = summary || 'nothing was done';
   switch (end) {
@@ -192,6 +196,8 @@ function endOf(progress: RollOutProgress, kind: string): Outcome {
       return deleted(kind);
     case 'done':
       return { kind: 'Completed', reason: doneReason(progress), message: done };
+    case 'aborted':
+      return { kind: aborted, reason: 'Aborted', message: done };
     default:
       return { kind: 'Canceled', reason: 'Aborted', message: done };
   }
@@ -268,9 +274,15 @@ function asker({ kind, target }: RollOutOperation, inbox: News, refusalsBefore =
 /** An answer takes milliseconds; a watcher that hangs is not waited for. */
 const questionOptions = { summary: 'which pods go next', startToCloseTimeout: '5s' } as const;
 
+/** Whether it is aborted, and something is left to be finished or applied before it ends. */
+function isFinishing({ end, inFlight, commands }: RollOutProgress): boolean {
+  return end === 'aborted' && inFlight.length + commands.length > 0;
+}
+
 /** What the roll-out does now, and all there is to say about it. */
 function displayed(progress: RollOutProgress): Displayed {
-  return { details: detailsOf(progress), phase: phaseOf(progress), reason: shownWait(progress)?.reason ?? '' };
+  const reason = shownWait(progress)?.reason ?? (progress.end === 'aborted' ? 'Aborted' : '');
+  return { details: detailsOf(progress), phase: phaseOf(progress), reason };
 }
 
 /** Says in an Event who gave the command, and what has become of it. */

@@ -29,7 +29,7 @@ export const podWaits = {
   EngineNoDaemon: 'Bring the daemon of the node back; the roll-out then continues automatically',
   EngineStuck: 'Terminate its workflow; the roll-out then continues automatically',
   ApiUnreachable: 'Bring the API server back; everything then continues automatically',
-  Aborted: 'Change the template, or signal resume or retry',
+  Aborted: 'Change the template, or annotate windlass.io/command=resume',
   Undone: 'Change the template, or annotate windlass.io/command=resume to roll it out after all',
   Parked: 'Signal retry, skip or abort',
 } as const;

@@ -35,7 +35,7 @@ export const sidecarSetEvent = {
 /** Reasons of `status.waitingFor`, with what a person can do. */
 export const sidecarSetWaits = {
   Paused: 'Set updateStrategy.paused to false',
-  Aborted: 'Change the images, or signal resume or retry',
+  Aborted: 'Change the images, or annotate windlass.io/command=resume',
   PausedByOperator: 'Signal resume, or abort',
   EngineSilent: 'Bring Temporal back; the roll-out then continues automatically',
   EngineNoWorkers: 'Bring the cluster workers back; the roll-out then continues automatically',

@@ -277,12 +277,15 @@ function commandsFor(
       effect,
     };
   };
-  // a signal does not reach the run of an undo that is complete
-  const endsUndo = {
-    command: `kubectl -n ${namespace} annotate clone ${name} ${windlassAnnotation.command}=resume`,
-    effect: 'ends the undo: the update begins again',
-  };
+  // a signal does not reach a run that has ended, as of an undo that is complete, or that was aborted
+  const annotate = (command: Parameters<typeof signalCommand>[1], effect: string): HelpfulCommand => ({
+    command: `kubectl -n ${namespace} annotate clone ${name} ${windlassAnnotation.command}=${command}`,
+    effect,
+  });
+  const endsUndo = annotate('resume', 'ends the undo: the update begins again');
   const reasons = waits.map(({ reason }) => reason as CloneSetWaitReason);
+  const isPaused = reasons.includes('PausedByOperator') || ordersOf(set)?.paused !== undefined;
+  const isAborted = reasons.includes('Aborted');
   const forWaits = waits.flatMap((wait): readonly HelpfulCommand[] => {
     const pod = wait.blockedBy.find((blocker) => blocker.startsWith('pod/'))?.slice('pod/'.length);
     const look =
@@ -298,7 +301,7 @@ function commandsFor(
       case 'Paused':
         return [patch({ paused: false }, 'continues')];
       case 'PausedByOperator':
-        return [signal('resume', 'continues')];
+        return [isAborted ? annotate('resume', 'continues') : signal('resume', 'continues')];
       case 'PartitionReached':
         return [patch({ partition: 0 }, 'updates the remaining pods')];
       case 'BudgetSpent':
@@ -326,9 +329,10 @@ function commandsFor(
         ];
       case 'Undone':
         return [endsUndo];
-      case 'Skipped':
       case 'Aborted':
-        return [signal('retry', 'continues')];
+        return [annotate('resume', 'continues')];
+      case 'Skipped':
+        return [annotate('retry', 'continues')];
       case 'Parked':
         return [signal('retry', 'retries it'), ...skip];
       case 'EngineStuck':
@@ -337,8 +341,8 @@ function commandsFor(
         return [];
     }
   });
-  const isPaused = reasons.includes('PausedByOperator') || ordersOf(set)?.paused !== undefined;
-  const isRolling = mayRun(operation) && (operation.kind === 'found' || isUpdating(set) || undoIn(set) !== undefined);
+  const isRolling =
+    !isAborted && mayRun(operation) && (operation.kind === 'found' || isUpdating(set) || undoIn(set) !== undefined);
   const steering = isRolling
     ? [
         ...(isPaused ? [] : [signal('pause', 'disrupts no further pod')]),
@@ -351,7 +355,8 @@ function commandsFor(
         },
       ]
     : [];
-  return distinct([...forWaits, ...steering]);
+  const goesBack = isAborted ? [annotate('undo', 'returns updated pods to the previous revision')] : [];
+  return distinct([...forWaits, ...goesBack, ...steering]);
 }
 
 /** The fields of the update strategy in each version; the API server silently drops fields of the other one. */

@@ -162,11 +162,12 @@ function commandsFor(
     }),
     effect,
   });
-  // a signal does not reach the run of an undo that is complete
-  const endsUndo = {
-    command: `kubectl annotate sidecarset ${name} ${windlassAnnotation.command}=resume`,
-    effect: 'ends the undo: the update begins again',
-  };
+  // a signal does not reach a run that has ended, as of an undo that is complete, or that was aborted
+  const annotate = (command: Parameters<typeof signalCommand>[1], effect: string): HelpfulCommand => ({
+    command: `kubectl annotate sidecarset ${name} ${windlassAnnotation.command}=${command}`,
+    effect,
+  });
+  const endsUndo = annotate('resume', 'ends the undo: the update begins again');
   const patch = (updateStrategy: object, effect: string): HelpfulCommand => ({
     command: `kubectl patch sidecarset ${name} --type=merge -p '${JSON.stringify({ spec: { updateStrategy } })}'`,
     effect,
@@ -185,10 +186,11 @@ function commandsFor(
       case 'BudgetRoundsToZero':
         return [patch({ maxUnavailable: 1 }, 'updates one pod at a time')];
       case 'PausedByOperator':
-        return [signal('resume', 'continues')];
+        return [aborted ? annotate('resume', 'continues') : signal('resume', 'continues')];
       case 'Aborted':
+        return [annotate('resume', 'continues')];
       case 'Skipped':
-        return [signal('retry', 'continues')];
+        return [annotate('retry', 'continues')];
       case 'Undone':
         return [endsUndo];
       case 'CannotUpdate':
@@ -199,10 +201,10 @@ function commandsFor(
         return look;
     }
   });
-  const isPaused = (paused ?? aborted) !== undefined || waits.some(({ reason }) => reason === 'PausedByOperator');
+  const isPaused = paused !== undefined || waits.some(({ reason }) => reason === 'PausedByOperator');
   const isBehind = undo !== undefined || (status?.matchedPods ?? 0) > (status?.updatedPods ?? 0);
   const steering =
-    mayRun(operation) && (operation.kind === 'found' || isBehind)
+    aborted === undefined && mayRun(operation) && (operation.kind === 'found' || isBehind)
       ? [
           ...(isPaused ? [] : [signal('pause', 'updates no further pod')]),
           signal('abort', 'stops the roll-out where it is'),
@@ -216,5 +218,8 @@ function commandsFor(
           },
         ]
       : [];
-  return distinct([...forWaits, ...steering]);
+  const goesBack = aborted
+    ? [annotate('undo', 'gives updated pods their previous images; new pods get the present content')]
+    : [];
+  return distinct([...forWaits, ...goesBack, ...steering]);
 }

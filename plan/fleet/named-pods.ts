@@ -15,7 +15,8 @@ export function namedPods({ scene, update }: Situation, isScaling: boolean): { r
   const asksForMore = new Set(update.candidates.map(({ uid }) => uid));
   const refused = new Set(update.refused);
   const skip = skippedPods(scene);
-  const isComing = (pod: FleetPod) => begun.has(pod) || isScaling || update.stop.kind === 'batchFull';
+  const waitsForScale = isScaling && !scene.isHeldByOperator;
+  const isComing = (pod: FleetPod) => begun.has(pod) || waitsForScale || update.stop.kind === 'batchFull';
   const pods = new Map<string, NamedPod>();
   let [present, fresh] = [0, 0];
   for (const pod of counted) {

@@ -74,6 +74,11 @@ export type AnswerKind =
   | { readonly kind: 'wait'; readonly waitingFor: WaitingFor }
   /** Nothing is left to do. */
   | { readonly kind: 'done'; readonly summary: string }
+  /**
+   * An operator has aborted it: nothing begins before that is taken back, which starts another run (P-5). `isIdle`: no batch is
+   * carried out any more, so none that is in flight comes to a result.
+   */
+  | { readonly kind: 'aborted'; readonly summary: string; readonly isIdle: boolean }
   /** The object is being deleted, or gone. */
   | { readonly kind: 'withdrawn' };
 
@@ -95,6 +100,8 @@ export type Standing =
     }
   /** Nothing is left to do. */
   | { readonly kind: 'allDone'; readonly summary: string }
+  /** An operator has aborted it. */
+  | { readonly kind: 'aborted'; readonly summary: string }
   /** The object is being deleted. */
   | { readonly kind: 'withdrawn' };
 

@@ -253,7 +253,7 @@ function rollOutOf(situation: Situation): Pick<WorkloadPlan<unknown>, 'rollOut' 
     lacksPermit: lacksPermit(situation),
     rollOut: {
       facts: rollOutFacts(situation),
-      isWanted: !isGoing(situation.scene.owner) && isUpdateLeft(situation),
+      isWanted: !isGoing(situation.scene.owner) && !situation.scene.orders?.aborted && isUpdateLeft(situation),
       isRolledOut: isRolledOut(situation),
     },
   };

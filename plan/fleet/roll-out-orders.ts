@@ -149,8 +149,10 @@ export function ordersAfter(command: OrderCommand, scene: OrderScene): OrdersAft
       if (newer && takesBack !== 'undo')
         return refused(`${newer.by || 'an operator'} has held it since, at ${newer.at}`);
       if (takesBack === 'unwritten') return { answer: {} };
+      // holds that its sender has not seen stay
+      const unseen = { ...(paused && { paused }), ...(aborted && { aborted }) };
       if (undo && takesBack !== 'hold')
-        return obeyed(rolledOut, { note: `the undo is taken back: pods get revision ${revision}` });
+        return obeyed({ ...rolledOut, ...unseen }, { note: `the undo is taken back: pods get revision ${revision}` });
       return refused('it is neither paused nor aborted nor undone');
     }
     case 'retry': {

@@ -37,6 +37,8 @@ export interface RollOutProgress {
   readonly mustAsk: boolean;
   /** It is about to hand over: nothing more is begun. */
   readonly isHandingOver?: true;
+  /** It has heard no answer yet. */
+  readonly isNew?: true;
   /** Of the last answer, if it is known. */
   readonly order?: AnswerOrder;
   readonly waitingFor?: WaitingFor;
@@ -44,13 +46,15 @@ export interface RollOutProgress {
   readonly notApplied?: WaitingFor;
   /** How far it has come, for people. */
   readonly summary: string;
+  /** Of one that is aborted: the leading watcher carries out none of its batches any more. */
+  readonly isIdle?: true;
   /** What has been done, the last lines of it. */
   readonly log: readonly string[];
   readonly end?: RollOutEnd;
 }
 
-/** `withdrawn`: the object is being deleted, or gone. */
-export type RollOutEnd = 'done' | 'withdrawn';
+/** `aborted`: by an operator. `withdrawn`: the object is being deleted, or gone. */
+export type RollOutEnd = 'done' | 'aborted' | 'withdrawn';
 
 /** A batch that is carried out. */
 export interface InFlight {
@@ -111,6 +115,7 @@ export function begun(
     ...{ facts, next, inFlight, log, commands },
     ...(namespace !== undefined && { namespace }),
     mustAsk: true,
+    isNew: true,
     summary: '',
   };
 }
@@ -123,7 +128,10 @@ export function meantBy(progress: RollOutProgress, command: Parameters<typeof un
   if (commands.length >= mostCommands && !(isUrgent && isNew)) {
     return { refused: `${commands.length} commands before it are not applied yet; see what the roll-out waits for` };
   }
-  return understood(command, sceneOf(progress));
+  const meant = understood(command, sceneOf(progress));
+  // a run that has heard nothing yet may have begun with orders of long ago: what was ordered last is taken back
+  const isUnsure = command.name === 'resume' && progress.isNew === true && !commands.some(isHold);
+  return isUnsure ? {} : meant;
 }
 
 function sceneOf(progress: RollOutProgress): SceneOfSender {
@@ -245,7 +253,7 @@ function answered(
     if (isOfAnother && !isAsked) return { ...before, mustAsk: true };
     if (!isOfAnother && before.order.nth > order.nth) return before;
   }
-  const { waitingFor: _, end: __, ...known } = withFacts(before, answer.facts);
+  const { waitingFor: _, end: __, isIdle: ___, isNew: ____, ...known } = withFacts(before, answer.facts);
   const batches = answer.kind === 'pods' ? answer.batches : [];
   const named = new Set(batches.flatMap(({ pods }) => pods.map(({ uid }) => uid)));
   const inFlight = before.inFlight.map((one) => namedAgain(one, named, atMs));
@@ -260,10 +268,13 @@ function answered(
       return progress;
     case 'wait':
       return { ...progress, waitingFor: answer.waitingFor };
-    case 'done': {
-      const { summary } = answer;
-      const isKnown = before.end === 'done' && before.summary === summary;
-      return { ...progress, summary, end: 'done', ...(!isKnown && { log: withLine(progress.log, summary) }) };
+    case 'done':
+    case 'aborted': {
+      const { kind: end, summary } = answer;
+      const isKnown = before.end === end && before.summary === summary;
+      const isIdle = answer.kind === 'aborted' && answer.isIdle;
+      const log = isKnown ? progress.log : withLine(progress.log, summary);
+      return { ...progress, summary, end, log, ...(isIdle && { isIdle }) };
     }
     case 'withdrawn':
       return { ...progress, end: 'withdrawn' };
@@ -422,6 +433,7 @@ export function phaseOf(progress: RollOutProgress): string {
 
 const endPhases: Readonly<Record<RollOutEnd, string>> = {
   done: 'Completed',
+  aborted: 'Aborted',
   withdrawn: 'Deleted',
 };
 

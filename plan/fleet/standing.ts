@@ -36,6 +36,7 @@ export function standingOf<Of extends Situation>(
 
   const isDone = scale.isSettled && !isUpdateLeft(situation) && good === arrived.length;
   if (isDone || scene.strategy.isOnDelete) return { kind: 'allDone', summary: progressOf(scene) };
+  if (scene.orders?.aborted) return { kind: 'aborted', summary: progressOf(scene) };
   const wait = firstWait(rules, situation);
   return wait ? { kind: 'waiting', wait } : { kind: 'working' };
 }

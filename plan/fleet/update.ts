@@ -211,7 +211,7 @@ function walkAlong(
 
 /** Why no pod at all may begin now. */
 function whyNoneStarts(scene: FleetScene, isBack: boolean): UpdateStop | undefined {
-  if (scene.input.permit && scene.isHeldByOperator) return { kind: 'paused', by: 'operator' };
+  if (scene.isHeldByOperator) return { kind: 'paused', by: 'operator' };
   const prefetch = isBack ? undefined : prefetchOf(scene);
   return prefetch && !prefetch.isReached ? { kind: 'imageNotReady', prefetch } : undefined;
 }

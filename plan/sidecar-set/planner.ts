@@ -149,6 +149,7 @@ function standingOf(situation: SidecarSetSituation): Standing {
   // Pods that are not ready for other reasons are not waited for: their update is through.
   const isDone = (found: ClassifiedPod) => isSkipped(found, scene) || (found.isConsistent && !isSwapping(found, scene));
   if (!isUpdateLeft(situation) && updated.every(isDone)) return done;
+  if (scene.orders?.aborted) return { kind: 'aborted', summary: progressOf(scene) };
   const wait = firstWait(sidecarSetRules, situation);
   return wait ? { kind: 'waiting', wait } : { kind: 'working' };
 }
@@ -165,7 +166,7 @@ function rollOutOf(situation: SidecarSetSituation): RollOutWanted {
       ...previousContent(scene),
       ...(orders && { orders }),
     },
-    isWanted: isUpdating(scene) && isUpdateLeft(situation),
+    isWanted: isUpdating(scene) && !scene.orders?.aborted && isUpdateLeft(situation),
     isRolledOut: isRolledOut(scene),
   };
 }

@@ -151,8 +151,8 @@ function walkAlong(
     }
     if (!admits(found)) return stopAt('budget');
     if (waitsForImages) return stopAt('imageNotReady');
-    if (permit === undefined) return stopAt('noPermit');
     if (isHeldByOperator) return stopAt('pausedByOperator');
+    if (permit === undefined) return stopAt('noPermit');
     if (isNamed) {
       coming.add(pod.metadata.uid);
       if (decision.kind === 'swap') apart.swaps.push(found);

@@ -221,9 +221,9 @@ describeTogether('a CloneSet', () => {
     await fleet.command('abort');
     const { status } = await fleet.waitsFor('Aborted');
     expect(status?.waitingFor?.unblock).toMatch(/1 of 4 pods are of revision web-.*ordered by annotation of/);
-    await fleet.operation.terminate('the test wants it');
     await fleet.patch({ spec: { minReadySeconds: 0 } });
     await fleet.until('another look', (set) => set.status?.availableReplicas === 4);
+    await waitFor('the end of the run', async () => (await fleet.operation.describe()).status.name === 'FAILED');
     expect(fleet.ofImage(images.new)).toHaveLength(1);
     await fleet.patch({ spec: { template: { metadata: { labels: { app: 'web', tier: 'front' } } } } });
     await fleet.untilUpdated(4);

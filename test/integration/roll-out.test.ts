@@ -133,17 +133,20 @@ describeAlone('an operator', () => {
     const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
     await waitFor('the first pod', () => rollOut.pods('new') === 1);
     await rollOut.handle.signal('abort');
+    // the first pod is being finished
     await rollOut.shows('Aborted', 'Aborted');
     await waitFor('the name of the sender', () => {
       return rollOuts.cluster.fleetOf(rollOut.uid)?.orders?.aborted?.by === 'operator@test';
     });
-    await rollOut.handle.terminate('the test wants it');
     rollOut.kubelet();
+    await expect(rollOut.handle.result()).rejects.toMatchObject({ cause: { type: 'Aborted' } });
+    await rollOut.shows('Failed', 'Aborted');
+    // P-5: a run that begins and hears that ends as well
     await rollOut.tell();
-    await rollOut.shows('Aborted', 'Aborted');
+    await expect(rollOut.handle.result()).rejects.toMatchObject({ cause: { type: 'Aborted' } });
     expect(rollOut.pods('new')).toBe(1);
 
-    await rollOut.handle.signal('retry', { by: 'ann' });
+    await rollOut.tell('retry', { by: 'ann' });
     await rollOut.until('all pods to be new', () => rollOut.pods('new') === 6);
     rollOut.kubelet();
     await rollOut.handle.result();
@@ -152,7 +155,8 @@ describeAlone('an operator', () => {
   it.concurrent('aborts one revision; the next is rolled out', async () => {
     const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
     await rollOut.handle.signal('abort', { by: 'ann' });
-    await rollOut.shows('Aborted', 'Aborted');
+    rollOut.kubelet();
+    await rollOut.shows('Failed', 'Aborted');
     await rollOut.want({ revision: 'newer' });
     await rollOut.until('all pods to be newer', () => rollOut.pods('newer') === 6);
     rollOut.kubelet();

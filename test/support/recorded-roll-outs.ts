@@ -82,10 +82,9 @@ export const rollOutScenarios: Readonly<Record<string, Scenario>> = {
     await rollOut.shows('Aborted', 'Aborted');
     await waitFor('the name', () => rollOuts.cluster.fleetOf(rollOut.uid)?.orders?.aborted?.by !== '');
     const { runId } = await rollOut.handle.describe();
-    await rollOut.handle.terminate('for the record');
-    await rollOut.tell();
-    await rollOut.shows('Aborted', 'Aborted');
-    await rollOut.handle.signal('retry', { by: 'ann' });
+    rollOut.kubelet();
+    await rollOut.shows('Failed', 'Aborted');
+    await rollOut.tell('retry', { by: 'ann' });
     return { aborted: rollOut.run(runId), retried: await toTheEnd(rollOut) };
   },
 

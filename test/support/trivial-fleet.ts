@@ -76,9 +76,9 @@ export function planTrivialFleet(
   const allDone = { kind: 'allDone', summary } as const;
   const namedNow = (begun: readonly TrivialPod[]) => namedIn({ fleet, pods }, { permit, begun, done, nowMs });
   if (done === fleet.replicas) return { ...rest(allDone), named: namedNow([]) };
+  if (orders?.aborted) return { ...rest({ kind: 'aborted', summary }), named: namedNow([]) };
   if (isHeld(orders)) {
-    const reason = orders?.aborted ? 'Aborted' : 'PausedByOperator';
-    const waits = rest({ kind: 'waiting', wait: waitFor(reason, [], 'Resume the roll-out') });
+    const waits = rest({ kind: 'waiting', wait: waitFor('PausedByOperator', [], 'Resume the roll-out') });
     return { ...waits, named: namedNow([]) };
   }
 
@@ -140,7 +140,7 @@ function wantedOf({ fleet, pods }: TrivialWorld): RollOutWanted {
   const isLeft = pods.some((pod) => pod.revision !== targetOf(fleet) && !skip.includes(pod.name));
   return {
     facts: { generation, revision, previous: 'old', replicas, ...(orders && { orders }) },
-    isWanted: isLeft,
+    isWanted: isLeft && !orders?.aborted,
     isRolledOut: !isLeft,
   };
 }

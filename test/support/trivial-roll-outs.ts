@@ -9,7 +9,7 @@ import type { JsonObject } from '../../api/base/json.ts';
 import { cloneSets } from '../../api/cloneset/types.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import { changedSignal, commandEvent, queues, searchAttributes } from '../../api/engine/operations.ts';
-import { type RollOutFacts, rollOutId, rollOutType } from '../../api/fleet/operation.ts';
+import { type RollOutFacts, type RollOutOperation, rollOutId, rollOutType } from '../../api/fleet/operation.ts';
 import { type OrderedObject, ordersOf, readOrders } from '../../api/fleet/roll-out-orders.ts';
 import { EventBudget } from '../../kube/events.ts';
 import { KubeError } from '../../kube/failures.ts';
@@ -99,12 +99,17 @@ export class TrivialRollOut {
     return { generation, revision, previous: 'old', replicas, ...(orders && { orders }) };
   }
 
+  /** The input of a run. */
+  operation(): RollOutOperation {
+    return { kind, target: { namespace: 'shop', name: 'web', uid: this.uid }, facts: this.facts() };
+  }
+
   /** Tells the roll-out what the fleet is like, or starts it. */
   async tell(signal: string = changedSignal, payload: unknown = null): Promise<void> {
     await this.#rollOuts.client.workflow.signalWithStart(rollOutType, {
       workflowId: rollOutId(this.uid),
       taskQueue: queues.cluster,
-      args: [{ kind, target: { namespace: 'shop', name: 'web', uid: this.uid }, facts: this.facts() }],
+      args: [this.operation()],
       signal,
       signalArgs: [payload],
     });

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { planCloneSet } from '../../plan/cloneset/planner.ts';
+import { question } from '../../plan/fleet/permit.ts';
 import { isUpdateLeft, rollOutFacts } from '../../plan/fleet/roll-out-facts.ts';
 import {
   cloneSet,
@@ -45,6 +46,20 @@ describe('whether there is anything to roll out', () => {
     expect(isLeft({ pods: [...pods('o', 1), ...fresh(4)] })).toBe(true);
     expect(isLeft({ pods: fresh(5) })).toBe(false);
     expect(isLeft({ set: ordered({ aborted: by }), pods: pods('o', 5) })).toBe(true);
+    const aborted = plan({ set: ordered({ aborted: by }), pods: pods('o', 5), permit: question });
+    expect([aborted.rollOut?.isWanted, aborted.standing]).toEqual([
+      false,
+      { kind: 'aborted', summary: expect.stringMatching(/^0 of 5 pods are/) },
+    ]);
+    for (const orders of [{ aborted: by }, { paused: by }])
+      expect(plan({ set: ordered(orders), pods: pods('o', 5) }).lacksPermit).toBe(false);
+    // also while pods are to be created, and are refused
+    const scaling = cloneSet({ replicas: 7 }, { status: { rollOut: { version: 3, revision: newName, aborted: by } } });
+    const named = permit({ pods: new Map([['web-o1-uid', newName]]) });
+    const failures = { scale: 'exceeded quota', scaleType: 'Denied' } as const;
+    const held = plan({ set: scaling, pods: pods('o', 5), permit: named, more: { failures } });
+    expect(held.named?.pods.get('web-o1-uid')?.state).toBe('notNow');
+    expect(plan({ set: ordered({ paused: by }), pods: pods('o', 5) }).rollOut?.isWanted).toBe(true);
     expect(isLeft({ set: cloneSet({ rollingUpdate: { paused: true } }), pods: pods('o', 5) })).toBe(true);
   });
 

@@ -185,6 +185,59 @@ describe('a roll-out is told to ask', () => {
     expect(woken).toHaveLength(before + 1);
   });
 
+  it('P-5: once it is aborted with the results of its batches, and no more before that is taken back', async () => {
+    const { cluster, queue, woken } = await fleetOfOldPods({ maxUnavailable: 2 });
+    queue.next(uid);
+    const given = ['pod-0', 'pod-1'].map((name, nth) => queue.carryOut(uid, batch(nth + 1, name), alive));
+    await pass(100);
+    cluster.order(uid, { version: 1, revision: 'new', aborted: by });
+    await pass(tenMinutes / 2);
+    // what was ordered is news
+    expect(woken).toHaveLength(1);
+    for (const [nth, name] of ['pod-0', 'pod-1'].entries()) {
+      cluster.makeReady(uid, name, Date.now());
+      await pass(1_000);
+      expect(await now(given[nth] as Promise<unknown>)).toMatchObject({ next: { kind: 'aborted' } });
+    }
+    // its run has ended
+    cluster.onWake = () => void woken.push(Date.now());
+    await pass(24 * 3_600_000);
+    // once more, in case it has not heard that
+    expect(woken.length).toBeLessThanOrEqual(2);
+    const before = woken.length;
+    cluster.order(uid, { version: 2, revision: 'new' });
+    await pass(1_000);
+    expect(woken).toHaveLength(before + 1);
+    expect(queue.next(uid)).toMatchObject({ kind: 'pods' });
+  });
+
+  it('P-5: a few times more at most when it is aborted and cannot end, as its activity is paused', async () => {
+    const { cluster, queue, woken } = await fleetOfOldPods({ maxUnavailable: 2 });
+    queue.next(uid);
+    const { life: held, end } = life();
+    void queue.carryOut(uid, batch(1, 'pod-0'), held).catch(() => undefined);
+    await pass(100);
+    end();
+    await pass(100);
+    cluster.order(uid, { version: 1, revision: 'new', aborted: by });
+    await pass(7 * 24 * 3_600_000);
+    expect(queue.next(uid)).toMatchObject({ kind: 'aborted', isIdle: true });
+    expect(2 * woken.length).toBeLessThan(20);
+  });
+
+  it('P-5: at once when an abort is taken back, though a signal has gone to nobody just before', async () => {
+    const { cluster, queue, woken } = await fleetOfOldPods({ maxUnavailable: 2 });
+    queue.next(uid);
+    cluster.order(uid, { version: 1, revision: 'new', aborted: by });
+    await pass(1_000);
+    cluster.onWake = () => void woken.push(Date.now());
+    await pass(11_000);
+    const before = woken.length;
+    cluster.order(uid, { version: 2, revision: 'new' });
+    await pass(1_000);
+    expect(woken).toHaveLength(before + 1);
+  });
+
   it('P-5: once more when it has ended, and then no more', async () => {
     const { cluster, queue, woken } = await fleetOfOldPods({ replicas: 1 }, true);
     cluster.put({ ...cluster.fleetOf(uid), revision: 'old' } as TrivialFleet);

@@ -87,6 +87,19 @@ describe('kubectl kruise explain sidecarset', () => {
     expect(said.out).toContain('updateStrategy.type is NotUpdate: running pods are not updated');
   });
 
+  it('P-5: names for an aborted one what reaches it, as its run has ended', async () => {
+    const orders = { version: 1, revision: 'logs-2', aborted: { by: 'ann', at: '2026-01-01T00:00:00Z' } };
+    const aborted = set({}, { ...status, latestRevision: 'logs-2', rollOut: orders });
+    const waits = { reason: 'Aborted', blockedBy: [], blockedCount: 0, since: '2026-01-01T00:00:00Z', unblock: 'x' };
+    const object = { ...aborted, status: { ...(aborted as { status?: object }).status, waitingFor: waits } };
+    const { out } = await kubectlKruise(['explain', 'sidecarset/logs'], {
+      cluster: smallCluster([object as KubeObject]),
+    });
+    expect(out).toContain('kubectl annotate sidecarset logs windlass.io/command=resume');
+    expect(out).toContain('kubectl annotate sidecarset logs windlass.io/command=undo');
+    expect(out).not.toContain('workflow signal');
+  });
+
   it('names an undo in its first line', async () => {
     const wanted = sidecarSet('log:2', { metadata: { creationTimestamp: '2026-01-01T00:00:00Z' } });
     const history = [sidecarSet('log:1'), wanted].map((content, index) => {

@@ -3,6 +3,7 @@ import { parse } from 'yaml';
 import type { JsonObject } from '../../api/base/json.ts';
 import { convertCloneSet } from '../../api/cloneset/convert.ts';
 import type { CloneSet, CloneSetStatus } from '../../api/cloneset/types.ts';
+import { cloneSetWaits } from '../../api/cloneset/types.ts';
 import { convertRecreateRequest } from '../../api/container-recreate-request/convert.ts';
 import type {
   ContainerRecreateRequest,
@@ -301,6 +302,31 @@ describe('kubectl kruise explain cloneset', () => {
     );
     expect(names).toEqual(expect.arrayContaining(['resume', 'abort', 'undo']));
     expect(names).not.toContain('pause');
+  });
+
+  it('P-5: names for an aborted one what reaches it, as its run has ended', async () => {
+    const waitingFor = {
+      reason: 'Aborted',
+      blockedBy: [],
+      blockedCount: 0,
+      since: now,
+      unblock: cloneSetWaits.Aborted,
+    };
+    const said = await kubectlKruise(['explain', 'clone/web', '-o', 'json'], {
+      cluster: shop({ waitingFor }),
+      engine: engineOf({}),
+    });
+    const commands = JSON.parse(said.out).commands.map(({ command }: { command: string }) => command);
+    const annotate = (name: string) => `kubectl -n shop annotate clone web windlass.io/command=${name}`;
+    const steering = commands.filter((command: string) => /annotate|workflow/.test(command));
+    expect(steering).toEqual([annotate('resume'), annotate('undo')]);
+    const order = { by: 'ann', at: now };
+    const both = { version: 2, revision: newName, paused: order, aborted: order };
+    const set = cloneSet({}, { status: { ...status, rollOut: both, waitingFor } });
+    const cluster = smallCluster([set, oldRevision, newRevisionOfSet, newPodOf('web-n1'), ...pods('o', 4)]);
+    const { out } = await kubectlKruise(['explain', 'clone/web'], { cluster, engine: engineOf({}) });
+    expect(out).toContain(annotate('resume'));
+    expect(out).not.toMatch(/workflow signal|command=retry/);
   });
 
   it('takes what operators have decided from the set itself', async () => {

@@ -232,7 +232,7 @@ describe('kubectl kruise rollout status', () => {
 
     it.each([
       ['Undone', 'Change the template, or annotate windlass.io/command=resume to roll it out after all'],
-      ['Aborted', 'Change the template, or signal resume or retry'],
+      ['Aborted', 'Change the template, or annotate windlass.io/command=resume'],
       ['PausedByOperator', 'Signal resume, or abort'],
       ['Paused', 'Set updateStrategy.rollingUpdate.paused to false'],
     ])('ends with exit code 1 and what helps where only a person helps: %s', async (reason, unblock) => {

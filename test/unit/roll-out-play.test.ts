@@ -275,7 +275,7 @@ class Play {
       this.fleet = { ...this.fleet, orders: kept };
     }
     for (const [number, permit] of [...this.#permits]) this.#carryOut(number, permit);
-    if (this.cached.pods.some((pod) => !this.#isAtGoal(pod))) this.#start();
+    if (this.cached.pods.some((pod) => !this.#isAtGoal(pod)) && !this.#orders()?.aborted) this.#start();
   }
 
   #carryOut(number: number, { batch, begun: before }: Permit): void {
@@ -312,7 +312,7 @@ class Play {
   /** So much time passes that an answer does not count any more that has named pods, or has ended nothing. */
   later(): void {
     const { kind } = this.#next();
-    if (kind === 'pods' || kind === 'done') this.#told = undefined;
+    if (kind === 'pods' || kind === 'done' || kind === 'aborted') this.#told = undefined;
   }
 
   /** Terminated by hand, or forgotten with the database of Temporal. */
@@ -369,6 +369,7 @@ class Play {
       const batches = batchesOf(this.#goal(), chosen);
       return { kind: 'pods', batches, more: mayGo.length > mostNamed, of: replicas, updated: 0 };
     }
+    if (this.#orders()?.aborted) return { kind: 'aborted', summary: 'some', isIdle: this.#permits.size === 0 };
     if (this.#permits.size > 0) return { kind: 'nothing' };
     return { kind: 'wait', waitingFor: waitFor(this.#isHeld() ? 'PausedByOperator' : 'BudgetSpent') };
   }
@@ -379,9 +380,13 @@ class Play {
     return { ...answer, order: { term: `term ${this.#term}`, nth: ++this.#answers } };
   }
 
-  #undo() {
+  #orders() {
     const { orders, revision } = this.cached;
-    return undoOf(ordersFor(orders, revision));
+    return ordersFor(orders, revision);
+  }
+
+  #undo() {
+    return undoOf(this.#orders());
   }
 
   #goal(): string {
@@ -395,8 +400,7 @@ class Play {
   }
 
   #isHeld(): boolean {
-    const { orders, revision } = this.cached;
-    return isHeld(ordersFor(orders, revision));
+    return isHeld(this.#orders());
   }
 
   #start(): void {
@@ -516,8 +520,8 @@ describe('a roll-out that is played', () => {
         const isThere = (pod: Pod) => (undo ? pod.revision !== revision : pod.revision === revision);
         const isDone = pods.every(isThere);
         expect([story, isAtRest, isDone || isHeld(now)]).toEqual([story, true, true]);
-        // a run waits for whoever frees it, and else ends
-        expect([story, play.run === undefined]).toEqual([story, isDone]);
+        // P-5: a run waits for whoever ends a pause, and else ends
+        expect([story, play.run === undefined]).toEqual([story, isDone || now?.aborted !== undefined]);
       }),
       runs,
     );

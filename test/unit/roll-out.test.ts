@@ -663,6 +663,27 @@ describe('a command', () => {
     expect(phaseOf(hearing(aborted, command('retry')))).toBe('RollingOut');
   });
 
+  it('P-5: an aborted one ends when nothing is in flight any more, and goes on when that is taken back before', () => {
+    const aborted = { kind: 'aborted', summary: '1 of 100 pods are of revision web-2', isIdle: true } as const;
+    const held = applying(receiving(hearing(start, answer(pods('web-a'))), command('abort')), aborted);
+    expect([held.end, phaseOf(held), isEnding(held), isOver(held)]).toEqual(['aborted', 'Aborted', true, false]);
+    const ended = hearing(held, through(1, aborted));
+    expect([isOver(ended), detailsOf(ended, true)]).toEqual([true, expect.stringContaining(aborted.summary)]);
+    const resumed = receiving(held, command('resume'));
+    expect(isEnding(resumed)).toBe(false);
+    expect(applying(resumed, pods('web-b'))).not.toHaveProperty('end');
+    // a run that has begun with orders of long ago, as with the input of another one, does not tell what is to be taken back
+    const undo = { ...by, to: 'web-1' };
+    const late = begun({ ...facts, orders: { version: 1, revision: 'web-2', undo } });
+    expect(meantBy(late, command('resume'))).toEqual({});
+    const orders = { version: 2, revision: 'web-2', undo, aborted: by };
+    const resume = { key: 'r/1', name: 'resume', by: 'ann', at: '2026-11-21T07:00:00.000Z' } as const;
+    expect(ordersAfter(resume, { ...facts, orders }).orders).toMatchObject({ undo });
+    expect(ordersAfter({ ...resume, takesBack: 'undo' }, { ...facts, orders }).orders).toMatchObject({ aborted: by });
+    // what begins, and hears that, ends as well
+    expect(isOver(hearing(start, answer(aborted)))).toBe(true);
+  });
+
   it('undo goes back to the revision before, also from a pause; resume takes it back when nothing is held', () => {
     const undone = hearing(start, command('pause'), command('undo'));
     const revisionIn = (progress: RollOutProgress) => detailsOf(progress).split('\n\n')[0];

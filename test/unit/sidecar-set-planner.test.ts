@@ -453,6 +453,18 @@ describe('the plan for a SidecarSet', () => {
     expect(chooseSidecarBatch({ ...input, pods: [trimPod(pod)] }).kind).toBe('pods');
   });
 
+  it('P-5: is over for its roll-out once it is aborted, and is no reason for another one', () => {
+    const orders = { version: 1, revision: '', aborted: { by: 'ann', at: '' } };
+    const facts = { old: many(2), updated: { done: {} } };
+    const { latest } = given(facts);
+    const { input } = given({ ...facts, orders: { ...orders, revision: latest } });
+    const plan = planSidecarSet({ ...input, permit: permitFor(latest) });
+    expect(plan.standing).toEqual({ kind: 'aborted', summary: `1 of 3 pods are of revision ${latest}` });
+    expect([plan.rollOut?.isWanted, plan.rollOut?.isRolledOut]).toEqual([false, false]);
+    expect(planSidecarSet(input).lacksPermit).toBe(false);
+    expect(statusIn(plan)?.waitingFor).toMatchObject({ reason: 'Aborted' });
+  });
+
   it('a pod that keeps its place was named before others came ahead of it', () => {
     const { input, latest } = given({ old: many(4), spec: { updateStrategy: { partition: 3 } } });
     const last = input.pods.at(-1) as Pod;

@@ -248,6 +248,8 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       }
       case 'allDone':
         return { kind: 'done', summary: standing.summary };
+      case 'aborted':
+        return { kind: 'aborted', summary: standing.summary, isIdle: permits.isIdle };
       case 'withdrawn':
         return { kind: 'withdrawn' };
       default: {
@@ -679,7 +681,9 @@ function runsOf<Step>(steps: readonly Step[], together: (step: Step) => Together
 /** What a plan means for a roll-out that is not told of it. */
 function foundIn<Step>({ standing, rollOut }: FleetPlan<Step>, { permits, failure }: RollOutOfObject): Found {
   const wait = standing.kind === 'pods' ? undefined : waitIn(standing, failure);
-  const isNothingLeft = standing.kind === 'allDone' || standing.kind === 'withdrawn';
+  // a run that is aborted ends with its last batch, whose result says so
+  const isAborted = standing.kind === 'aborted' && permits.isIdle;
+  const isNothingLeft = standing.kind === 'allDone' || standing.kind === 'withdrawn' || isAborted;
   return {
     isWanted: rollOut?.isWanted ?? false,
     isNothingLeft,

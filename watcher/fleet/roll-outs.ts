@@ -140,7 +140,8 @@ export class RollOuts<Owner extends RolledOutObject> {
 
   /** For the metrics. */
   stateOf({ metadata, status }: Owner): OperationState {
-    return operationState(this.wanted(metadata.uid)?.isWanted ? 'RollingOut' : 'Settled', status?.waitingFor);
+    const settled = status?.waitingFor?.reason === 'Aborted' ? 'Aborted' : 'Settled';
+    return operationState(this.wanted(metadata.uid)?.isWanted ? 'RollingOut' : settled, status?.waitingFor);
   }
 
   /** Keeps what follows from a plan for the roll-out. */

@@ -24,6 +24,9 @@ export interface Found extends Omit<Known, 'isRunning' | 'factsSinceMs' | 'colle
 /** A roll-out that was told that nothing is left ends within this time, unless it has not got that answer; doubled each time. */
 const endsWithinMs = { first: 10_000, most: 600_000 } as const;
 
+/** So many times in a row a roll-out is told once more that nothing is left: one that has a reason not to end has it still then. */
+const mostReminders = 3;
+
 /** So many signals that nobody follows go to a run that has nothing left to do: it has been ended by hand. */
 const mostToNobody = 3;
 
@@ -91,8 +94,8 @@ export class WakeUps {
     if (!found.isNothingLeft) this.#reminders = 0;
     else {
       // it ends; whatever is left to do later starts another one
-      const inMs = Math.min(endsWithinMs.first * 2 ** this.#reminders++, endsWithinMs.most);
-      this.#remindsAtMs = performance.now() + inMs;
+      const inMs = Math.min(endsWithinMs.first * 2 ** this.#reminders, endsWithinMs.most);
+      if (this.#reminders++ < mostReminders) this.#remindsAtMs = performance.now() + inMs;
       this.#isRunning = false;
       this.#isHeard = false;
       this.#paid = nothingPaid;
@@ -148,6 +151,7 @@ export class WakeUps {
       this.#remindsAtMs = undefined;
     }
     const owedMs = owedFromMs(this.#known(this.#found), this.#paid);
+    const isReminder = owedMs === undefined;
     const dues = [owedMs, this.#remindsAtMs].filter((ms) => ms !== undefined);
     if (dues.length === 0) return;
     const nowMs = performance.now();
@@ -156,7 +160,9 @@ export class WakeUps {
       this.#timer = setTimeout(() => this.#plan(), Math.ceil(inMs)).unref();
       return;
     }
-    this.#sent = { lastMs: nowMs, unfollowed: this.#sent.unfollowed + 1, isBack: false };
+    // a run that was told its end follows no more: whatever is to be done later does not wait for that
+    const unfollowed = this.#sent.unfollowed + (isReminder ? 0 : 1);
+    this.#sent = { lastMs: nowMs, unfollowed, isBack: false };
     this.#remindsAtMs = undefined;
     if (this.#found.isWanted) this.#isRunning = true;
     this.#send();

@@ -196,6 +196,7 @@ const answer: Shape<Answer> = byKind<Answer>({
   nothing: told,
   wait: { waitingFor, ...told },
   done: { summary: text, ...told },
+  aborted: { summary: text, isIdle: flag, ...told },
   withdrawn: told,
 });
 

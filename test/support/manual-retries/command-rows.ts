@@ -50,11 +50,19 @@ const retries: readonly Row[] = [
         await type(trivial(rollOut));
         await rolledOut(rollOut);
       },
+    },
+  },
+  {
+    lines: [
+      "temporal workflow signal-with-start --workflow-id $id --type rollOut --task-queue cluster --input '<input>' --signal-name retry",
+    ],
+    tests: {
       'rollOut, after abort': async (type) => {
         const rollOut = await begunRollOut();
         await rollOut.handle.signal('abort', { by: 'ann' });
-        await rollOut.shows('Aborted', 'Aborted');
-        await type(trivial(rollOut));
+        rollOut.kubelet();
+        await rollOut.shows('Failed', 'Aborted');
+        await type(trivial(rollOut), { input: JSON.stringify(rollOut.operation()) });
         await rolledOut(rollOut);
       },
     },
@@ -247,13 +255,6 @@ const pauses: readonly Row[] = [
         expect(one.acts()).toBe(operation === 'swapSidecar' ? 2 : 1);
       }),
       pullOnNodes: commandOnJob('resume'),
-      'rollOut, after abort': async (type) => {
-        const rollOut = await begunRollOut();
-        await rollOut.handle.signal('abort', { by: 'ann' });
-        await rollOut.shows('Aborted', 'Aborted');
-        await type(trivial(rollOut));
-        await rolledOut(rollOut);
-      },
     },
   },
 ];
@@ -277,12 +278,9 @@ const aborts: readonly Row[] = [
           const rollOut = await begunRollOut();
           await type(trivial(rollOut));
           await waitFor('the order', () => orders(rollOut)?.aborted);
-          if (nth === 1) {
-            await rollOut.until('the end', async () => (await rollOut.handle.describe()).status.name === 'CANCELLED');
-          } else {
-            await rollOut.shows('Aborted', 'Aborted');
-          }
           rollOut.kubelet();
+          const ends = nth === 1 ? 'CANCELLED' : 'FAILED';
+          await rollOut.until('the end', async () => (await rollOut.handle.describe()).status.name === ends);
           expect(rollOut.pods('new')).toBe(1);
           await rollOut.tell('retry', { by: 'ann' });
           await rolledOut(rollOut);
