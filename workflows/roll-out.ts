@@ -125,7 +125,7 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
         if (progress.end === undefined || isFinishing(progress)) display(displayed(progress));
         const isDone = progress.inFlight.length === 0 || progress.end === 'withdrawn';
         const waitsForBatches = isFinishing(progress) && !progress.isIdle && !isCancelled;
-        const mayEnd = grace.isOver((isLast || isHandOver) && !(isLast && waitsForBatches), isDone);
+        const mayEnd = grace.isOver(isHandOver || (isLast && !waitsForBatches), isDone);
         if ((isLast || isHandOver) && mayEnd) {
           // a run that has ended receives nothing: what comes until then is read first
           await run.announced(() => !inbox.isEmpty());

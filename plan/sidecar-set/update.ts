@@ -108,7 +108,7 @@ function walkAlong(
   demand: UpdateDemand,
   prefetch: Prefetch | undefined,
 ): Omit<UpdatePlan, 'demand' | 'prefetch'> {
-  const { target, input, isHeldByOperator } = scene;
+  const { target, input } = scene;
   const { permit } = input;
   const isNamedBy = namedIn(scene);
   const turn = inTurn(scene, demand);
@@ -125,7 +125,7 @@ function walkAlong(
     const trials = trialsOf(scene, refused);
     return { disruption, coming, candidates, ...apart, refused, trials, stop };
   };
-  const waitsForImages = prefetch?.isReached === false && !(permit && isHeldByOperator);
+  const startsNone = whyNoneStarts(scene, prefetch);
 
   for (const found of turn) {
     const { pod, isSidecarReady } = found;
@@ -142,16 +142,14 @@ function walkAlong(
     if (decision.kind === 'inProgress' || decision.kind === 'impossible') continue;
     if (permit && !isNamed && !permit.chooses) continue;
     const refusal = refusalOf(known, found);
-    if (refusal || (isUntried(known, found) && !(permit && isNamed))) {
-      if (waitsForImages) return stopAt('imageNotReady');
-      if (isHeldByOperator) return stopAt('pausedByOperator');
+    if (refusal || (isUntried(known, found) && !isNamed)) {
+      if (startsNone) return stopAt(startsNone);
       if (refusal?.error?.isImpossible) apart.impossible.push({ ...found, why: refusal.error.message });
       refused.push(found);
       continue;
     }
     if (!admits(found)) return stopAt('budget');
-    if (waitsForImages) return stopAt('imageNotReady');
-    if (isHeldByOperator) return stopAt('pausedByOperator');
+    if (startsNone) return stopAt(startsNone);
     if (permit === undefined) return stopAt('noPermit');
     if (isNamed) {
       coming.add(pod.metadata.uid);
@@ -173,6 +171,12 @@ function walkAlong(
   }
   if (isHeldBack) return stopAt('failing');
   return stopAt(refused.length > 0 ? 'refused' : 'started');
+}
+
+/** Why no pod at all may begin now. */
+function whyNoneStarts({ isHeldByOperator }: SidecarSetScene, prefetch: Prefetch | undefined): UpdateStop | undefined {
+  if (isHeldByOperator) return 'pausedByOperator';
+  return prefetch?.isReached === false ? 'imageNotReady' : undefined;
 }
 
 /** The updates of which a dry run is to be made now. */

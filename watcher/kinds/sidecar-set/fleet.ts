@@ -267,8 +267,8 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
   }
 
   podOf(step: SidecarSetStep): StepPod | undefined {
-    const isUpdate = step.kind === 'updateSidecars' || (step.kind === 'swapSidecars' && step.step === 'begin');
-    return isUpdate ? step.pod : undefined;
+    const update = this.updateIn(step);
+    return update?.isWhole ? update.pod : undefined;
   }
 
   updateIn(step: SidecarSetStep): UpdateInStep | undefined {
