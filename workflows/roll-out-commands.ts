@@ -50,6 +50,8 @@ export interface CommandLane {
    * taken back. `withdraw` is called when a hold takes long: the permits of batches must not outlive it.
    */
   readonly apply: (waiting: readonly GivenCommand[], withdraw: () => void) => void;
+  /** Resolves when it is known where the signals of all commands can be read. */
+  readonly arePlaced: () => Promise<void>;
   /** These commands for the next run. */
   readonly placed: (waiting: readonly GivenCommand[]) => readonly PlacedCommand[];
   /** Nothing is applied any more: those without an answer have no effect, because of this. */
@@ -113,6 +115,9 @@ export function commandLane(
         const command = open.get(key);
         if (command && !underWay.has(key)) underWay.set(key, begin(command, withdraw));
       }
+    },
+    arePlaced: async () => {
+      await Promise.all(places.values());
     },
     placed: (waiting) => waiting.flatMap(({ key }) => open.get(key) ?? []),
     close(refused) {

@@ -4,6 +4,7 @@ import { type CommandName, rollOutCommandNames } from '../api/engine/operations.
 import { type RollOutOperation, rollOutId } from '../api/fleet/operation.ts';
 import type { Answer } from '../plan/fleet/permit.ts';
 import {
+  abortedBy,
   asked,
   asks,
   begun,
@@ -11,7 +12,6 @@ import {
   detailsOf,
   doneReason,
   handedInAgain,
-  handingOver,
   heard,
   type InFlight,
   inFlightText,
@@ -100,9 +100,9 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
     },
   );
   const { operator } = run;
+  const question = asker(operation, inbox, before.refusals);
 
   return await run.carryOut(async () => {
-    const question = asker(operation, inbox, before.refusals);
     const batches = carrier(operation, inbox);
     const display = newDisplay();
     const grace = newGrace('wait for the batches in flight', () => inbox.put({ kind: 'graceOver' }));
@@ -111,38 +111,35 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
       if (inbox.isEmpty()) {
         const isAnswered = !question.isOpen() || progress.end === 'withdrawn';
         const isLast = (isEnding(progress) && isAnswered) || (isCancelled && progress.commands.length === 0);
-        const isHandOver = !isLast && operator.isHandOverDue();
-        if (isHandOver) progress = handingOver(progress);
+        const isHandOver = !isLast && !isCancelled && operator.isHandOverDue();
         lane.apply(progress.commands, batches.withdraw);
         if (progress.end === 'withdrawn') lane.close(`the ${operation.kind} is gone`);
+        // P-11: it takes along what is in flight, and waits only for Events about commands
+        if (isHandOver && run.isAnnounced()) {
+          await lane.arePlaced();
+          if (inbox.isEmpty()) return await handOn();
+          continue;
+        }
         progress = handedInAgain(progress, Date.now());
         // what is in a batch is not named again, so the batches come first
         batches.carryOut(progress);
-        if (asks(progress) && !question.isOpen() && !isLast && !isHandOver) {
+        if (asks(progress) && !question.isOpen() && !isLast) {
           question.ask(progress);
           progress = asked(progress);
         }
         if (progress.end === undefined || isFinishing(progress)) display(displayed(progress));
         const isDone = progress.inFlight.length === 0 || progress.end === 'withdrawn';
         const waitsForBatches = isFinishing(progress) && !progress.isIdle && !isCancelled;
-        const mayEnd = grace.isOver(isHandOver || (isLast && !waitsForBatches), isDone);
-        if ((isLast || isHandOver) && mayEnd) {
-          // a run that has ended receives nothing: what comes until then is read first
-          await run.announced(() => !inbox.isEmpty());
-          if (inbox.isEmpty()) {
-            if (isLast) {
-              const end = endOf(progress, { kind: operation.kind, aborted: run.aborted() });
-              showEnd(end, detailsOf(progress, true));
-              return endAs(end);
-            }
-            const commands = carried(lane.placed(progress.commands));
-            return await goOn(operation, progress, {
-              operator: operator.handOver(),
-              commands,
-              refusals: question.refusals(),
-            });
-          }
+        const mayEnd = grace.isOver(isLast && !waitsForBatches, isDone);
+        // a run that has ended receives nothing: what comes until then is read first
+        if (mayEnd || isHandOver) await run.announced(() => !inbox.isEmpty());
+        if (isHandOver) await lane.arePlaced();
+        if (mayEnd && inbox.isEmpty()) {
+          const end = endOf(progress, { kind: operation.kind, aborted: run.aborted() });
+          showEnd(end, detailsOf(progress, true));
+          return endAs(end);
         }
+        if (isHandOver && inbox.isEmpty()) return await handOn();
       }
       for (const news of await inbox.take()) {
         const known = news.kind === 'received' ? given(news) : news;
@@ -150,6 +147,11 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
       }
     }
   });
+
+  async function handOn(): Promise<never> {
+    const commands = carried(lane.placed(progress.commands));
+    return await goOn(operation, progress, { operator: operator.handOver(), commands, refusals: question.refusals() });
+  }
 
   /** The command as the leading watcher is to apply it; undefined when it is refused here. */
   function given({ command, at, place }: Received): RollOutNews | undefined {
@@ -197,7 +199,7 @@ function endOf(
     case 'done':
       return { kind: 'Completed', reason: doneReason(progress), message: done };
     case 'aborted':
-      return { kind: aborted, reason: 'Aborted', message: done };
+      return { kind: aborted, reason: 'Aborted', message: `Aborted by ${abortedBy(progress)}: ${done}` };
     default:
       return { kind: 'Canceled', reason: 'Aborted', message: done };
   }
@@ -315,4 +317,4 @@ function carried(commands: readonly PlacedCommand[]): readonly PlacedCommand[] {
 }
 
 /** The same is taken along of commands. Of batches that do not fit the pods are chosen again, unless they have been updated by then. */
-const mostCarriedBytes = 32 * 1024;
+const mostCarriedBytes = 24 * 1024;

@@ -35,8 +35,6 @@ export interface RollOutProgress {
   readonly inFlight: readonly InFlight[];
   /** It is to be asked which pods may go next. */
   readonly mustAsk: boolean;
-  /** It is about to hand over: nothing more is begun. */
-  readonly isHandingOver?: true;
   /** It has heard no answer yet. */
   readonly isNew?: true;
   /** Of the last answer, if it is known. */
@@ -204,10 +202,10 @@ export function asked(progress: RollOutProgress): RollOutProgress {
   return { ...progress, mustAsk: false };
 }
 
-/** The pods of the last batches, if the leading watcher may not have these yet when it is asked. */
-export function justPermitted({ inFlight }: RollOutProgress, nowMs: number): readonly JustPermitted[] {
+/** The pods of the last batches, if the leading watcher may not have these yet when it is asked: a new run brings them all. */
+export function justPermitted({ inFlight, isNew }: RollOutProgress, nowMs: number): readonly JustPermitted[] {
   const last = inFlight
-    .filter(({ startedAtMs }) => nowMs - startedAtMs < onTheWayMs)
+    .filter(({ startedAtMs }) => isNew || nowMs - startedAtMs < onTheWayMs)
     .slice(-mostInAnswer / mostInBatch);
   return last.map(({ batch }) => ({ revision: batch.revision, uids: batch.pods.map(({ uid }) => uid) }));
 }
@@ -220,11 +218,6 @@ export function mayBegin({ inFlight, commands }: RollOutProgress): readonly InFl
 /** Which batches count, for the leading watcher to drop those that were taken back. */
 export function carriedIn({ inFlight, next }: RollOutProgress): CarriedBatches {
   return { numbers: inFlight.map(({ number }) => number), next };
-}
-
-/** The next run goes on as soon as the batches in flight are through. */
-export function handingOver(progress: RollOutProgress): RollOutProgress {
-  return { ...progress, isHandingOver: true };
 }
 
 /** Whether it asks now. Not while a hold is on its way to the leading watcher, as nothing could be permitted. */
@@ -256,14 +249,12 @@ function answered(
   const { waitingFor: _, end: __, isIdle: ___, isNew: ____, ...known } = withFacts(before, answer.facts);
   const batches = answer.kind === 'pods' ? answer.batches : [];
   const named = new Set(batches.flatMap(({ pods }) => pods.map(({ uid }) => uid)));
-  const inFlight = before.inFlight.map((one) => namedAgain(one, named, atMs));
+  const inFlight = before.inFlight.map((one) => namedAgain(takenUp(one, before, order), named, atMs));
   const progress = { ...known, inFlight, ...(order && { order }) };
   switch (answer.kind) {
     case 'pods':
-      // what was answered before a hold may not go; it is asked again when the hold is applied, or taken back, or by the next run
-      return progress.commands.some(isHold) || progress.isHandingOver
-        ? { ...progress, mustAsk: true }
-        : permitted(progress, answer, atMs);
+      // what was answered before a hold may not go; it is asked again when the hold is applied, or taken back
+      return progress.commands.some(isHold) ? { ...progress, mustAsk: true } : permitted(progress, answer, atMs);
     case 'nothing':
       return progress;
     case 'wait':
@@ -312,14 +303,14 @@ function permitted(
 
 /**
  * Batches that an earlier leader has named are handed in again, under numbers of their own: this may know nothing of them. Not
- * while a hold is on its way, as that forbids them, and not by a run that hands them over. To be asked when all news are
- * folded: a result of such a batch may be among them.
+ * while a hold is on its way, as that forbids them. To be asked when all news are folded: a result of such a batch may be
+ * among them.
  */
 export function handedInAgain(progress: RollOutProgress, atMs: number): RollOutProgress {
-  const { inFlight, commands, isHandingOver, next, order, end } = progress;
+  const { inFlight, commands, next, order, end } = progress;
   const isOfAnother = ({ term }: InFlight) => order !== undefined && term !== undefined && term !== order.term;
   const stale = inFlight.filter(isOfAnother);
-  const isForbidden = isHandingOver || end === 'withdrawn' || commands.some(isHold);
+  const isForbidden = end === 'withdrawn' || commands.some(isHold);
   if (order === undefined || stale.length === 0 || isForbidden) return progress;
   const again = stale.map(
     ({ batch }, index): InFlight => ({
@@ -346,6 +337,11 @@ function againText(stale: readonly InFlight[], again: readonly InFlight[]): stri
       .join(', ')}${more}`;
   };
   return `another watcher leads: handed in again are batches ${numbers(stale)}, as ${numbers(again)}`;
+}
+
+/** A new run has handed in its batches to whoever answers it first. */
+function takenUp(one: InFlight, { isNew }: RollOutProgress, order: AnswerOrder | undefined): InFlight {
+  return isNew && order ? { ...one, term: order.term } : one;
 }
 
 /** The batch, with since when each answer has named pods of it: the leading watcher has not received it. */
@@ -440,6 +436,11 @@ const endPhases: Readonly<Record<RollOutEnd, string>> = {
 /** What one has done that is through: an undo has taken the update back. */
 export function doneReason(progress: Pick<RollOutProgress, 'facts'>): 'RolledOut' | 'RolledBack' {
   return ordersIn(progress)?.undo ? 'RolledBack' : 'RolledOut';
+}
+
+/** Who has aborted it, for people. */
+export function abortedBy(progress: Pick<RollOutProgress, 'facts'>): string {
+  return ordersIn(progress)?.aborted?.by || 'an operator';
 }
 
 /** What people see that it waits for. */

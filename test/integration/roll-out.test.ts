@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { handOverSignal } from '../../api/engine/operations.ts';
 import { resetPoints } from '../support/by-hand.ts';
 import { describeAlone, describeProof } from '../support/groups.ts';
 import { batchesIn } from '../support/history.ts';
@@ -77,6 +78,44 @@ describeAlone('a roll-out', () => {
     await rollOut.shows('Completed', 'Deleted');
   });
 
+  it.concurrent('P-11: hands over at once, with the batch in flight, and the next run goes on with it', async () => {
+    const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
+    await waitFor('the first pod', () => rollOut.pods('new') === 1);
+    const { runId } = await rollOut.handle.describe();
+    const [first] = rollOut.unready();
+    await rollOut.handle.signal(handOverSignal);
+    await rollOut.tell();
+    // nothing of the batch comes to an end before
+    await rollOut.continuesAfter(runId);
+    expect(rollOut.unready()).toEqual([first]);
+    await rollOut.until('all pods to be new', () => rollOut.pods('new') === 6);
+    rollOut.kubelet();
+    await rollOut.handle.result();
+    const batches = batchesIn(await rollOut.handle.fetchHistory());
+    expect(batches[0]?.summary).toBe(`update ${first} in place`);
+    const updated = batches.filter(({ isTakenBack }) => !isTakenBack).flatMap(({ verdict }) => verdict?.pods ?? []);
+    expect(updated.map(({ pod }) => pod).toSorted()).toEqual([0, 1, 2, 3, 4, 5].map((index) => `pod-${index}`));
+  });
+
+  it.concurrent('P-11: hands over a command that is not applied yet, with its sender', async () => {
+    const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
+    await waitFor('the first pod', () => rollOut.pods('new') === 1);
+    const { runId } = await rollOut.handle.describe();
+    rollOuts.refuseOrders(rollOut.uid, 'Denied');
+    await rollOut.handle.signal('pause');
+    await rollOut.handle.signal(handOverSignal);
+    await rollOut.tell();
+    await rollOut.continuesAfter(runId);
+    rollOut.kubelet();
+    rollOuts.refuseOrders(rollOut.uid, undefined);
+    await rollOut.shows('Paused', 'PausedByOperator');
+    const orders = () => rollOuts.cluster.fleetOf(rollOut.uid)?.orders;
+    await waitFor('the name of the sender', () => orders()?.paused?.by === 'operator@test');
+    expect(rollOut.pods('new')).toBe(1);
+    await rollOut.handle.cancel();
+    await expect(rollOut.handle.result()).rejects.toMatchObject({ cause: { name: 'CancelledFailure' } });
+  });
+
   it.concurrent('is taken up by the next leader', async () => {
     const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
     await waitFor('the first pod', () => rollOut.pods('new') === 1);
@@ -139,7 +178,9 @@ describeAlone('an operator', () => {
       return rollOuts.cluster.fleetOf(rollOut.uid)?.orders?.aborted?.by === 'operator@test';
     });
     rollOut.kubelet();
-    await expect(rollOut.handle.result()).rejects.toMatchObject({ cause: { type: 'Aborted' } });
+    await expect(rollOut.handle.result()).rejects.toMatchObject({
+      cause: { type: 'Aborted', message: expect.stringMatching(/^Aborted by operator@test: \d of 6/) },
+    });
     await rollOut.shows('Failed', 'Aborted');
     // P-5: a run that begins and hears that ends as well
     await rollOut.tell();

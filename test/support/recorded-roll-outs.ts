@@ -1,4 +1,5 @@
 import type { WorkflowHandle } from '@temporalio/client';
+import { handOverSignal } from '../../api/engine/operations.ts';
 import type { RollOuts, TrivialRollOut } from './trivial-roll-outs.ts';
 import { waitFor } from './wait.ts';
 
@@ -120,6 +121,15 @@ export const rollOutScenarios: Readonly<Record<string, Scenario>> = {
     await rollOut.shows('RollingOut', 'Denied');
     rollOuts.refuseOrders(rollOut.uid, undefined);
     return { refused: await toTheEnd(rollOut, 'old') };
+  },
+
+  async handedOver(rollOuts) {
+    const rollOut = await toTheMiddle(rollOuts);
+    const { runId } = await rollOut.handle.describe();
+    await rollOut.handle.signal(handOverSignal);
+    await rollOut.tell(); // as the watcher does
+    await rollOut.continuesAfter(runId);
+    return { 'handed-over': rollOut.run(runId), 'taken-over': await toTheEnd(rollOut) };
   },
 
   async newLeader(rollOuts) {

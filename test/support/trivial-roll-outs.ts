@@ -139,6 +139,11 @@ export class TrivialRollOut {
     });
   }
 
+  /** Waits until another run follows the one of this ID. */
+  async continuesAfter(runId: string): Promise<void> {
+    await waitFor('the next run', async (see) => see((await this.handle.describe()).runId) !== runId);
+  }
+
   /** Waits until people find the operation so. */
   async shows(phase: string, reason = ''): Promise<void> {
     await waitFor(`phase ${phase} and reason "${reason}"`, async (see) => {

@@ -20,7 +20,6 @@ import {
   doneReason,
   type GivenCommand,
   handedInAgain,
-  handingOver,
   heard,
   type InFlight,
   inFlightText,
@@ -362,10 +361,12 @@ describe('the wait BatchNotRunning', () => {
   });
 });
 
-it('P-11: begins no batch while it hands over, and leaves it to the next run to ask', () => {
-  const first = hearing(start, answer(pods('web-a')));
-  const draining = hearing(handingOver(first), through(1, pods('web-b')));
-  expect([inFlight(draining), draining.mustAsk, isEnding(draining)]).toEqual([{}, true, false]);
+it('P-11: the next run brings the batches in flight again, so that the leading watcher may not have them when it is asked', () => {
+  const { next, inFlight } = hearing(start, answer(pods('web-a', 'web-b')));
+  const later = nowMs + 60_000;
+  const again = begun(facts, { next, inFlight });
+  expect(justPermitted(again, later)).toEqual([{ revision: 'web-2', uids: ['web-a-uid', 'web-b-uid'] }]);
+  expect(justPermitted(hearing(again, answer(nothing)), later)).toEqual([]);
 });
 
 describe('an answer that meets a hold', () => {
@@ -497,13 +498,12 @@ describe('a roll-out', () => {
     expect(ended.inFlight.map(({ number }) => number)).toEqual([3]);
   });
 
-  it('P-6: no batch is handed in again while a hold is on its way, nor by a run that hands over', () => {
+  it('P-6: no batch is handed in again while a hold is on its way', () => {
     const before = hearing(start, answer(pods('web-a'), { order: { term: 'a', nth: 1 } }));
     const other = answer(nothing, { order: { term: 'b', nth: 1 } });
     const again = (progress: RollOutProgress) => handedInAgain(progress, nowMs);
     const held = hearing(receiving(before, command('pause')), other);
     expect(again(held).inFlight).toEqual(before.inFlight);
-    expect(again(hearing(handingOver(before), other)).inFlight).toEqual(before.inFlight);
     const gone = hearing(before, answer({ kind: 'withdrawn' }, { order: { term: 'b', nth: 1 } }));
     expect(again(gone).inFlight).toEqual(before.inFlight);
     // nor is one that was answered before the hold was read
