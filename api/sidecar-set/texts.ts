@@ -1,8 +1,8 @@
 import type { EventText } from '../core/event.ts';
 
 /**
- * The Events about SidecarSets, and about the pods whose sidecars they swap. Reasons and messages are those of OpenKruise, which has neither
- * `updateFailed` nor `markFailed`.
+ * The Events about SidecarSets, and about the pods whose sidecars they swap. Reasons and messages are those of OpenKruise, which has
+ * neither `updateFailed` nor `markFailed`.
  */
 export const sidecarSetEvent = {
   notUpgradable: (pods: number): EventText => ({

@@ -2,7 +2,7 @@
 
 import { type CloneSet, cloneSetDefault, type RollingUpdate } from '../../api/cloneset/types.ts';
 import type { FleetPod } from '../fleet/pods.ts';
-import { type FleetScene, isAtGoal } from '../fleet/scene.ts';
+import { type FleetScene, isAtGoal, isInDoubt } from '../fleet/scene.ts';
 import { type Limits, limitsOf, type Numbers, numbersOf } from './counts.ts';
 import type { CloneSetInput } from './input.ts';
 
@@ -58,7 +58,7 @@ function numbersFor(scene: CloneSetScene, isNew: (pod: FleetPod) => boolean): Nu
     isNew: isNew(pod),
     isPreparingDelete: pod.state === 'PreparingDelete',
     isSpecified: pod.isSpecified,
-    isAvailable: pod.isAvailable,
+    isAvailable: pod.isAvailable && !isInDoubt(scene, pod),
   });
   return numbersOf({
     limits,

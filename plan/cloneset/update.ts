@@ -3,7 +3,7 @@
 import { isInGrace } from '../../api/in-place/grace.ts';
 import { updateOrder } from '../fleet/order.ts';
 import type { FleetPod } from '../fleet/pods.ts';
-import { isAtGoal, skippedPods, type UpdateDemand } from '../fleet/scene.ts';
+import { isAtGoal, isInDoubt, skippedPods, type UpdateDemand } from '../fleet/scene.ts';
 import { type UpdateLine, underWayFirst } from '../fleet/update.ts';
 import type { Numbers } from './counts.ts';
 import { type CloneSetScene, updateNumbers } from './scene.ts';
@@ -45,16 +45,18 @@ export function updateLine(scene: CloneSetScene, demand: CloneSetDemand): Update
   const { updateMax } = demand.numbers;
   const isBack = demand.left < 0;
   const { marked, line } = podsToUpdate(scene, demand);
-  const isGone = (pod: FleetPod) => !pod.isAvailable || marked.includes(pod);
+  const isGoing = (pod: FleetPod) => marked.includes(pod) || isInDoubt(scene, pod);
+  const isGone = (pod: FleetPod) => !pod.isAvailable || isGoing(pod);
   const hasArrived = (pod: FleetPod) => isAtGoal(scene, pod) !== isBack;
   const unavailable = scene.counted.filter(isGone);
-  const arriving = unavailable.filter((pod) => hasArrived(pod) || (marked.includes(pod) && pod.isReady));
+  const arriving = unavailable.filter((pod) => hasArrived(pod) || (isGoing(pod) && pod.isReady));
   let chosen = { available: 0, ready: 0 };
   return {
     pods: line,
     passesOver: true,
-    admits({ isAvailable, isReady }) {
-      if (!isReady) return true;
+    admits(pod) {
+      const { isAvailable, isReady } = pod;
+      if (!isReady || isInDoubt(scene, pod)) return true;
       const taken = isAvailable ? unavailable.length + chosen.available : arriving.length + chosen.ready;
       if (taken >= updateMax) return false;
       chosen = { available: chosen.available + (isAvailable ? 1 : 0), ready: chosen.ready + 1 };

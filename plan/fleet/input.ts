@@ -98,6 +98,8 @@ export interface FleetInput<Owner> {
   readonly refusals?: readonly { readonly pod: string; readonly by: string }[];
   /** Updates that the API server has refused. Absent: none. */
   readonly refused?: RefusedUpdates;
+  /** UIDs of the pods of which an update got no answer, so that it may still be made: they count as disrupted. Absent: none. */
+  readonly inDoubt?: ReadonlySet<string>;
   /** The maximum number of updates to begin in this pass, regardless of the budget. Absent: no limit. */
   readonly mostStarts?: number;
   /**

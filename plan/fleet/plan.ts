@@ -27,7 +27,7 @@ import { isOrdersAnnotationRead, keptOrders, withoutOrdersAnnotation } from './r
 import { type FleetScene, fleetScene, isAtGoal, type UpdateDemand } from './scene.ts';
 import { againInMs, standingOf } from './standing.ts';
 import type { Intention } from './steps.ts';
-import { type DrainedPod, planUpdate, updateAfterDrain } from './update.ts';
+import { type DrainedPod, isDrained, planUpdate, updateAfterDrain } from './update.ts';
 import { cannotRecord, describeCause, lacksPermit, refusalIn } from './waits.ts';
 import { isGoing, type Workload } from './workload.ts';
 
@@ -68,9 +68,8 @@ export function planFleet<
   if (isGoing(owner)) return { ...report, ...ended, situation, ...rollOutOf(situation) };
 
   const { scale, refresh, update } = situation;
-  // CS-11: while pods come and go, nothing new is disturbed; unless none has come, and none may ever come (CS-31).
-  const isScaling = scale.steps.length > 0 && !input.failures?.nothingCreated;
-  const starts = isScaling ? { upkeep: [], disruption: [] } : update;
+  const isWaiting = isScaling(scene, scale);
+  const starts = isWaiting ? { upkeep: [], disruption: [] } : update;
   const podSteps = [...scale.steps, ...refresh.steps, ...starts.upkeep];
   const isActing = podSteps.length + starts.disruption.length > 0;
   return {
@@ -92,9 +91,9 @@ export function planFleet<
       ...planPreDownload(scene, update.demand),
     ],
     disruption: starts.disruption,
-    ...(!isScaling && { trials: update.trials }),
-    standing: standingOf(planner.rules, situation, { isActing, isScaling }),
-    ...namedPods(situation, isScaling),
+    ...(!isWaiting && { trials: update.trials }),
+    standing: standingOf(planner.rules, situation, { isActing, isScaling: isWaiting }),
+    ...namedPods(situation, isWaiting),
     ...againInMs(situation, [
       ...(planner.againAtMs?.(situation, status) ?? []),
       ...dueByStarting(status.waitingFor, counted),
@@ -159,12 +158,26 @@ function decide<
   const scale = planner.scale(scene);
   const demand = planner.demand(scene);
   const refresh = planRefresh(scene, { busy: podsIn(scale.steps), isTakenBack: demand.left < 0 });
+  // P-7: the update of a pod that is out of service for it is finished, rather than that it is put back
+  const drained = isScaling(scene, scale) ? [] : scene.counted.filter(isDrained);
   const update = planUpdate(scene, demand, {
     line: () => planner.line(scene, demand),
-    busy: podsIn([...scale.steps, ...refresh.steps]),
+    busy: podsIn([...scale.steps, ...without(refresh.steps, new Set(drained.map(({ name }) => name)))]),
     isScaling: scale.missing + scale.surplus > 0,
   });
-  return { scene, scale, refresh, update };
+  const written = podsIn([...update.upkeep, ...update.disruption]);
+  const steps = drained.length === 0 ? refresh.steps : without(refresh.steps, written);
+  return { scene, scale, refresh: { ...refresh, steps }, update };
+}
+
+/** CS-11: while pods come and go, nothing new is disturbed; unless none has come, and none may ever come (CS-31). */
+function isScaling({ input }: FleetScene, { steps }: ScalePlan): boolean {
+  return steps.length > 0 && !input.failures?.nothingCreated;
+}
+
+/** The steps without those of these pods. */
+function without(steps: readonly Intention[], pods: ReadonlySet<string>): readonly Intention[] {
+  return steps.filter((step) => ![...podsIn([step])].some((name) => pods.has(name)));
 }
 
 /** All that can be said of a workload before its template is recorded: why that fails. */

@@ -117,9 +117,9 @@ function refreshWrites(
   // Containers are being changed: the next pass sees the result.
   if (refresh.kind === 'write' && refresh.step !== 'intoService') return own;
 
-  const state =
-    nextState(pod, lifecycle, () => isInPlaceComplete(pod, input.gates)) ??
-    (isBack ? stateWithoutUpdate(pod, lifecycle) : undefined);
+  // what is updated, and is not in service again, is under way
+  const isComplete = () => refresh.kind !== 'wait' && isInPlaceComplete(pod, input.gates);
+  const state = nextState(pod, lifecycle, isComplete) ?? (isBack ? stateWithoutUpdate(pod, lifecycle) : undefined);
   const change = withMissingLabels(scene, pod, state ? enter(state, pod, lifecycle, now) : {});
   return joined(own, withReadiness(pod, change, now));
 }

@@ -164,6 +164,14 @@ export function isAtGoal({ revisions, isUndo }: Pick<FleetScene, 'revisions' | '
   return isOfRevision(pod, revisions.update.metadata.name) !== isUndo;
 }
 
+/**
+ * P-7: whether an update of the pod got no answer, so that it may still be made. It uses up part of the budget, whatever else is
+ * decided.
+ */
+export function isInDoubt({ input }: Pick<FleetScene, 'input'>, { pod }: FleetPod): boolean {
+  return input.inDoubt?.has(pod.metadata.uid) === true;
+}
+
 /** How many pods are where they are to go, for people. */
 export function progressOf(
   scene: Pick<FleetScene, 'revisions' | 'isUndo' | 'counted' | 'replicas' | 'target'>,

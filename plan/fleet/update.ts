@@ -2,14 +2,13 @@
  * Which pods of a workload are brought to the wanted revision now, and how (CS-50…59, LC-20…30).
  *
  * The pods to be updated stand in a line, in the order that the kind gives. At a pod for which the budget has no room, the
- * walk along the line ends, or passes over it to pods that cost nothing. A start takes a permit; only pods that have been held for their update, and are free
- * now, continue without one.
+ * walk along the line ends, or passes over it to pods that cost nothing. A start takes a permit; pods that are out of service
+ * for their update, or were held for it and are free now, continue without one, also while the roll-out is held (P-7).
  */
 import { sameJson } from '../../api/base/json.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { podMark } from '../../api/fleet/marks.ts';
 import { type ControllerRevision, revisionOfPod } from '../../api/fleet/revision.ts';
-import { inPlaceReadinessGate, inPlaceReason } from '../../api/in-place/annotations.ts';
 import { type ChosenPod, mostInAnswer } from './batch.ts';
 import {
   batchesOf,
@@ -17,6 +16,8 @@ import {
   decideInPlace,
   type InPlaceDecision,
   type InPlaceStart,
+  isOutForUpdate,
+  isOutOfService,
   type PodWrite,
   type RecreateCause,
   startInPlace,
@@ -29,7 +30,7 @@ import { writes } from './pod-writes.ts';
 import { asSeen, type FleetPod } from './pods.ts';
 import { prefetchOf } from './pre-download.ts';
 import type { Prefetch } from './prefetch.ts';
-import { isUntried, refusalOf, refusedFor, trialsAmong } from './refused-updates.ts';
+import { isUntried, type RefusedUpdates, refusalOf, refusedFor, trialsAmong } from './refused-updates.ts';
 import type { FleetScene, UpdateDemand } from './scene.ts';
 import type { Intention, UpdateTrial } from './steps.ts';
 
@@ -119,13 +120,8 @@ export function isHeld({ state }: FleetPod): boolean {
 }
 
 /** Whether the pod has been taken out of service for an update that nothing else shows yet. */
-export function isDrained(pod: FleetPod): boolean {
-  return isOutOfService(pod) && pod.state !== 'Updating';
-}
-
-function isOutOfService({ pod }: FleetPod): boolean {
-  const gate = pod.status?.conditions?.find(({ type }) => type === inPlaceReadinessGate);
-  return gate?.status === 'False' && gate.reason === inPlaceReason;
+export function isDrained({ pod, state }: FleetPod): boolean {
+  return state !== 'Updating' && isOutForUpdate(pod);
 }
 
 const noTrials = { steps: [], more: false } as const;
@@ -156,14 +152,14 @@ function walkAlong(
   const isNamedBy = namedIn(permit, target);
   for (const pod of namedFirst(line.pods, permit, isNamedBy)) {
     const isRefused = refusalOf(known, pod) !== undefined;
-    // P-7: one that was refused has not begun
-    const hasBegun = isHeld(pod) && !isRefused;
+    const isWaiting = isHeld(pod) || isDrained(pod);
+    const hasBegun = isBegun(scene, known, pod);
     const isNamed = isNamedBy(pod);
     // What the permit is not for takes no part of the budget, unless it is asked what may go next.
-    if (!isHeld(pod) && !isNamed && !permit?.chooses) continue;
+    if (!isWaiting && !isNamed && !permit?.chooses) continue;
     // What was refused takes no part of it either.
     if (isRefused || (!hasBegun && isUntried(known, pod) && !(permit && isNamed))) {
-      if (!isHeld(pod) && startsNone) return stopAt(startsNone);
+      if (!isWaiting && startsNone) return stopAt(startsNone);
       const decision = refused.length === 0 ? decideUpdate(scene, pod, target) : undefined;
       if (decision?.kind === 'refused') return stopAt({ kind: 'impossible', pod, because: decision.because });
       refused.push(pod);
@@ -207,6 +203,13 @@ function walkAlong(
   const areInTheWay = refused.length > 0 && (!line.passesOver || heldBack === undefined);
   if (areInTheWay) return stopAt({ kind: 'writesRefused' });
   return stopAt(heldBack ? { kind: 'budget', pod: heldBack } : { kind: 'started' });
+}
+
+/** P-7: from the first write on, unless it was refused: then its pod goes back, and has to be named again. */
+function isBegun({ isUndoLost }: FleetScene, refused: RefusedUpdates | undefined, pod: FleetPod): boolean {
+  if (isUndoLost) return false;
+  if (isHeld(pod)) return refusalOf(refused, pod) === undefined;
+  return isDrained(pod) && refused?.pods.has(pod.pod.metadata.uid) !== true;
 }
 
 /** Why no pod at all may begin now. */
@@ -322,7 +325,7 @@ export function updateAfterDrain(
   const decision = decideUpdate(scene, is, target);
   if (decision.kind !== 'inPlace') return undefined;
   const [step] = startOf(scene, is, decision, target);
-  return step?.kind === 'updatePod' && isOutOfService(is) ? step.writes : undefined;
+  return step?.kind === 'updatePod' && isOutOfService(is.pod) ? step.writes : undefined;
 }
 
 function startOf(

@@ -23,7 +23,15 @@ import { beforeDelete, beforeUpdate } from './lifecycle.ts';
 import { type FleetPod, podRef } from './pods.ts';
 import { imageNotReadyWait } from './prefetch.ts';
 import { isGeneralFor, refusalOf, refusedFor } from './refused-updates.ts';
-import { type FleetScene, type FleetWaitReason, isAtGoal, nextRevision, progressOf, skippedPods } from './scene.ts';
+import {
+  type FleetScene,
+  type FleetWaitReason,
+  isAtGoal,
+  isInDoubt,
+  nextRevision,
+  progressOf,
+  skippedPods,
+} from './scene.ts';
 import { isHeld } from './update.ts';
 
 /** Every reason that holds now, in the order of the rules. */
@@ -447,7 +455,7 @@ export function imageNotReady({ scene, update }: FleetSituation): Wait | undefin
 
 export function budgetSpent({ scene, scale, update }: FleetSituation): Wait | undefined {
   if (update.stop.kind !== 'budget' && scale.spared.length === 0) return undefined;
-  const spenders = scene.counted.filter(({ isAvailable, isSpecified }) => !isAvailable || isSpecified);
+  const spenders = scene.counted.filter((pod) => !pod.isAvailable || pod.isSpecified || isInDoubt(scene, pod));
   // Spent by the pods that are begun or chosen just now, which are about to be unavailable.
   if (spenders.length === 0 && update.begun.length + update.candidates.length > 0) return undefined;
   return waitInUpdate(scene, 'BudgetSpent', spenders);

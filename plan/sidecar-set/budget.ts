@@ -27,7 +27,10 @@ export function mostUnavailable(maxUnavailable: number | string | undefined, man
 export interface UpdateBudget {
   /** maxUnavailable as a number. */
   readonly most: number;
-  /** The pods with the content of the target that are not consistent or not sidecar-ready: each uses up one. */
+  /**
+   * The pods with the content of the target that are not consistent or not sidecar-ready, and those of which an update may still be
+   * made: each uses up one.
+   */
   readonly spentBy: readonly ClassifiedPod[];
 }
 
@@ -40,16 +43,27 @@ export interface UpdateDemand {
   readonly budget: UpdateBudget;
 }
 
-/** `isSkipped`: pods that an operator leaves out use up nothing. */
+/**
+ * `isSkipped`: pods that an operator leaves out use up nothing. `isInDoubt`: an update of the pod got no answer, so that it may still
+ * be made (P-7); it uses up one in any case.
+ */
 export function updateDemand(
   target: SidecarTarget,
   managed: readonly ClassifiedPod[],
   isSkipped?: (pod: ClassifiedPod) => boolean,
+  isInDoubt: (pod: ClassifiedPod) => boolean = () => false,
 ): UpdateDemand {
   const waiting = updateOrder(target, managed);
   const keeps = target.takenBack === undefined ? podsToKeep(target.strategy.partition, managed.length) : 0;
   const goes = Math.max(waiting.length - keeps, 0);
-  return { line: waiting.slice(0, goes), kept: waiting.slice(goes), budget: updateBudget(target, managed, isSkipped) };
+  const { most, spentBy } = updateBudget(target, managed, isSkipped);
+  const known = new Set(spentBy);
+  const inDoubt = managed.filter((one) => one.isSidecarReady && isInDoubt(one) && !known.has(one));
+  return {
+    line: waiting.slice(0, goes),
+    kept: waiting.slice(goes),
+    budget: { most, spentBy: [...spentBy, ...inDoubt] },
+  };
 }
 
 /** SCS-157: pods with other contents that are not ready never use up the budget. */
@@ -68,12 +82,14 @@ export function updateBudget(
 
 /**
  * Asked about the pods of the line one after the other, once each: whether the budget has room for it besides those before
- * it. A pod that is not sidecar-ready costs nothing. After the first refusal the walk ends (SCS-157).
+ * it. A pod that is not sidecar-ready costs nothing, nor does one that uses up one already. After the first refusal the walk ends
+ * (SCS-157).
  */
 export function admission({ most, spentBy }: UpdateBudget): (pod: ClassifiedPod) => boolean {
-  let spent = spentBy.length;
-  return ({ isSidecarReady }) => {
-    if (!isSidecarReady) return true;
+  const spenders = new Set(spentBy);
+  let spent = spenders.size;
+  return (pod) => {
+    if (!pod.isSidecarReady || spenders.has(pod)) return true;
     if (spent >= most) return false;
     spent++;
     return true;

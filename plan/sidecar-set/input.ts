@@ -64,6 +64,8 @@ export interface SidecarSetInput {
   readonly failures?: SidecarSetFailures;
   /** Updates that the API server has refused, or that no write can make. Absent: none. */
   readonly refused?: RefusedUpdates;
+  /** UIDs of the pods of which an update got no answer, so that it may still be made: they count as disrupted. Absent: none. */
+  readonly inDoubt?: ReadonlySet<string>;
   /** The names of SidecarSets with containers of the same names for the same pods. Absent: none. */
   readonly conflicts?: readonly string[];
 }

@@ -94,6 +94,11 @@ export function isSkipped({ pod }: Pick<ClassifiedPod, 'pod'>, { skipped }: Pick
   return skipped.has(nameOf(pod));
 }
 
+/** P-7: whether an update of the pod got no answer, so that it may still be made. */
+export function isInDoubt({ pod }: Pick<ClassifiedPod, 'pod'>, { input }: Pick<SidecarSetScene, 'input'>): boolean {
+  return input.inDoubt?.has(pod.metadata.uid) === true;
+}
+
 export function named(history: readonly ControllerRevision[], name: string): ControllerRevision | undefined {
   return history.find(({ metadata }) => metadata.name === name);
 }

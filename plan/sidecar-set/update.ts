@@ -2,7 +2,8 @@
  * Which pods of a SidecarSet are updated now, and which may go next (SCS-157, SCS-132 step 9).
  *
  * The waiting pods stand in a line, as far as the partition lets them go. Pods that a permit names have been promised
- * their part of the budget, so they come first, also while their update gets no answer, as it may have been made. One that was refused is passed over until a dry run of its update is accepted (P-7).
+ * their part of the budget, so they come first, also while their update gets no answer, as it may have been made. One that was
+ * refused is passed over until a dry run of its update is accepted (P-7).
  * The walk along the line ends at the first pod for which the budget has no room. A pod with a sidecar that is swapped
  * under traffic takes its part of the budget, too; it is written when its operation has handed in the first step.
  */
@@ -17,7 +18,7 @@ import { admission, type UpdateDemand, updateDemand } from './budget.ts';
 import type { ClassifiedPod } from './classify.ts';
 import type { SidecarSetInput, SidecarSetStep } from './input.ts';
 import { prefetchOf } from './prefetch.ts';
-import { classifiedPods, isSkipped, isUpdating, type SidecarSetScene } from './scene.ts';
+import { classifiedPods, isInDoubt, isSkipped, isUpdating, type SidecarSetScene } from './scene.ts';
 import { annotationProblem, notingRestarts } from './update-marks.ts';
 import { type SidecarChange, type SidecarWrite, sidecarChange, sidecarWrite } from './write.ts';
 
@@ -83,7 +84,12 @@ export interface UpdatePlan {
 }
 
 export function planUpdate(scene: SidecarSetScene): UpdatePlan {
-  const demand = updateDemand(scene.target, scene.pods, (found) => isSkipped(found, scene));
+  const demand = updateDemand(
+    scene.target,
+    scene.pods,
+    (found) => isSkipped(found, scene),
+    (found) => isInDoubt(found, scene),
+  );
   if (!isUpdating(scene)) return { ...nothing(demand), stop: 'done' };
   const inProgress = scene.pods.filter(({ place }) => place.kind === 'inProgress');
   const idle = { ...nothing(demand), inProgress };
@@ -208,7 +214,10 @@ function namedIn({ input, target }: SidecarSetScene): (pod: Pod) => boolean {
   return ({ metadata }) => input.permit?.pods.get(metadata.uid) === target.revision;
 }
 
-/** The line with the named pods ahead, and of these, as of the others, those that fail at the end. */
+/**
+ * The line with those ahead of which an update may still be made, then the named ones; and of these, as of the others, those that
+ * fail at the end.
+ */
 function inTurn(scene: SidecarSetScene, { line }: UpdateDemand): readonly ClassifiedPod[] {
   const { pods, input } = scene;
   const isNamedBy = namedIn(scene);
@@ -220,7 +229,10 @@ function inTurn(scene: SidecarSetScene, { line }: UpdateDemand): readonly Classi
     0,
     line.length,
   );
-  const placeOf = (found: ClassifiedPod) => (isNamed(found) ? 0 : 2) + (isFailing(found.pod, input) ? 1 : 0);
+  const placeOf = (found: ClassifiedPod) => {
+    if (isInDoubt(found, scene)) return -1;
+    return (isNamed(found) ? 0 : 2) + (isFailing(found.pod, input) ? 1 : 0);
+  };
   return mayGo.toSorted((one, other) => placeOf(one) - placeOf(other));
 }
 

@@ -11,7 +11,7 @@ import type { ScalePlan } from '../fleet/kind.ts';
 import { newPod } from '../fleet/new-pod.ts';
 import { deletion, writes } from '../fleet/pod-writes.ts';
 import type { FleetPod } from '../fleet/pods.ts';
-import { isAtGoal } from '../fleet/scene.ts';
+import { isAtGoal, isInDoubt } from '../fleet/scene.ts';
 import type { Intention } from '../fleet/steps.ts';
 import { type BlockedClaim, blockedClaim, claimOwners, missingClaims } from './claims.ts';
 import { budgetOf, type Replica, type StatefulSetScene, unavailableReplicas } from './scene.ts';
@@ -177,7 +177,8 @@ function deleteNamed(
   const taken = new Set(busy.flatMap((step) => ('pod' in step && 'uid' in step.pod ? [step.pod.uid] : [])));
   const steps: Intention[] = [];
   const spared: FleetPod[] = [];
-  let away = unavailableReplicas(scene);
+  const inDoubt = replicaPods.filter(({ pod }) => pod.isAvailable && isInDoubt(scene, pod));
+  let away = unavailableReplicas(scene) + inDoubt.length;
   for (const { pod } of replicaPods.toReversed()) {
     if (!pod.isSpecified || pod.isTerminating || taken.has(pod.pod.metadata.uid)) continue;
     if (pod.isAvailable && away >= maxUnavailable) {

@@ -1,7 +1,7 @@
 /** Which pods of a StatefulSet are to be updated, in which order, and within which budget (AS-50 to AS-62). */
 import { byPriority } from '../fleet/order.ts';
 import type { FleetPod } from '../fleet/pods.ts';
-import { isAtGoal, skippedPods, type UpdateDemand } from '../fleet/scene.ts';
+import { isAtGoal, isInDoubt, skippedPods, type UpdateDemand } from '../fleet/scene.ts';
 import { isDrained, isHeld, type UpdateLine, underWayFirst } from '../fleet/update.ts';
 import { type StatefulSetScene, unavailableReplicas } from './scene.ts';
 
@@ -40,7 +40,8 @@ export function updateLine(scene: StatefulSetScene, { candidates }: StatefulSetD
   const skip = skippedPods(scene);
   const unavailable = unavailableReplicas(scene);
   // What is labelled to be deleted counts as gone.
-  let away = unavailable + replicaPods.filter(({ pod }) => pod.isAvailable && pod.isSpecified).length;
+  const isAway = (pod: FleetPod) => pod.isSpecified || isInDoubt(scene, pod);
+  let away = unavailable + replicaPods.filter(({ pod }) => pod.isAvailable && isAway(pod)).length;
   const isHeldUp = isOrdered && unavailable + condemned.length > 0; // AS-34, AS-40
   return {
     pods: candidates
@@ -49,6 +50,7 @@ export function updateLine(scene: StatefulSetScene, { candidates }: StatefulSetD
       .toSorted(underWayFirst),
     passesOver: false, // AS-64
     admits(pod) {
+      if (isInDoubt(scene, pod)) return true;
       if (isHeldUp) return isHeld(pod) || isDrained(pod);
       if (!pod.isAvailable) return true;
       if (away >= maxUnavailable) return false;

@@ -1,6 +1,8 @@
 /** A roll-out of which the API server refuses updates, played on the real planner and queue with a clock of the test. */
 import { jest } from '@jest/globals';
 import { pino } from 'pino';
+import { carryOutBatchActivity } from '../../activities/fleet/batches.ts';
+import { timestamp } from '../../api/base/time.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { KubeError } from '../../kube/failures.ts';
@@ -18,11 +20,20 @@ import { type PlayedQueue, PlayedRollOut } from './played-roll-out.ts';
 import { podWith, sidecarSet, storedRevision } from './sidecar-world.ts';
 
 export const [secondMs, weekMs] = [1_000, 7 * 24 * 3_600_000];
+export const noAnswer = () => new KubeError({ status: 0, message: 'no answer within 30 s' });
 const refusal = () => new KubeError({ status: 403, message: 'admission webhook "guard" denied the request: frozen' });
 
 /** Before each test: nothing but the clock of the test passes. */
 export function useClockOfTest(): void {
   jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] });
+}
+
+/** What the queue knows of an object, as input of its planner. */
+interface OfQueue {
+  readonly refused: RefusedUpdates | undefined;
+  readonly inDoubt: ReadonlySet<string> | undefined;
+  /** UIDs of pods of which a step has failed. */
+  readonly failing: ReadonlySet<string>;
 }
 
 /** The object whose pods are updated. */
@@ -32,11 +43,12 @@ export interface Subject<Input, Step extends { readonly kind: string }> {
   readonly pods: Map<string, Pod>;
   /** How its updates go. */
   readonly together: Together;
-  look(refused: RefusedUpdates | undefined): Input;
+  look(of: OfQueue): Input;
   plan(input: Input, permit: Permit | undefined): FleetPlan<Step>;
   /** The pod whose update a step is, or tries. */
   updateIn(step: Step): UpdateInStep | undefined;
-  updated(pod: Pod): Pod;
+  /** The pod after its update, which its node has seen, or not yet. */
+  updated(pod: Pod, isReady?: boolean): Pod;
   isUpdated(pod: Pod): boolean;
 }
 
@@ -44,18 +56,25 @@ function byUid(pods: readonly Pod[]): Map<string, Pod> {
   return new Map(pods.map((one) => [one.metadata.uid, one]));
 }
 
-export function cloneSetOf(replicas: number, maxUnavailable: number | string): Subject<CloneSetInput, Intention> {
+export function cloneSetOf(
+  replicas: number,
+  maxUnavailable: number | string,
+  minReadySeconds = 0,
+): Subject<CloneSetInput, Intention> {
   const pods = byUid(Array.from({ length: replicas }, (_, index) => pod(`web-${index + 1000}`)));
-  const set = cloneSet({ replicas, rollingUpdate: { maxUnavailable } });
+  const set = cloneSet({ replicas, minReadySeconds, rollingUpdate: { maxUnavailable } });
   return {
     ...{ kind: 'CloneSet', uid: setUid, pods, together: 'freely' },
-    look: (refused) => world({ set, pods: [...pods.values()], more: refused ? { refused } : {} }),
+    look: ({ refused, inDoubt }) => {
+      const more = { nowMs: Date.now(), ...(refused && { refused }), ...(inDoubt && { inDoubt }) };
+      return world({ set, pods: [...pods.values()], more });
+    },
     plan: (given, permit) => planCloneSet({ ...given, ...(permit && { permit }) }),
     updateIn: (step) =>
       step.kind === 'updatePod' || step.kind === 'tryUpdate'
         ? { pod: step.pod, revision: step.revision, isWhole: step.kind === 'updatePod' }
         : undefined,
-    updated: ({ metadata }) => newPodOf(metadata.name),
+    updated: ({ metadata }, isReady = true) => newPodOf(metadata.name, { ready: isReady && timestamp(Date.now()) }),
     isUpdated: ({ metadata }) => metadata.labels?.['controller-revision-hash'] === newName,
   };
 }
@@ -73,7 +92,12 @@ export function sidecarSetOf(
   const input = { owner, history, revisionNamespace: 'kruise-system' };
   return {
     ...{ kind: 'SidecarSet', uid: owner.metadata.uid, pods, together: 'alone' },
-    look: (refused) => ({ ...input, pods: [...pods.values()], nowMs: Date.now(), ...(refused && { refused }) }),
+    look: ({ refused, inDoubt, failing }) => ({
+      ...{ ...input, pods: [...pods.values()], nowMs: Date.now() },
+      ...(failing.size > 0 && { failures: { pods: failing, message: 'it failed', retriedWithinMs: 0 } }),
+      ...(refused && { refused }),
+      ...(inDoubt && { inDoubt }),
+    }),
     plan: (given, permit) => planSidecarSet({ ...given, ...(permit && { permit }) }),
     updateIn: (step) =>
       step.kind === 'updateSidecars' || step.kind === 'tryUpdate'
@@ -84,13 +108,24 @@ export function sidecarSetOf(
   };
 }
 
-/** An object whose pods are updated at once, unless the API server refuses that, and the roll-out that asks which go. */
+/**
+ * An object whose pods are updated at once, unless the API server refuses that, and the roll-out that asks which go, with the
+ * heartbeats of its batches.
+ */
 export class RefusedPlay<Input, Step extends { readonly kind: string }> {
   /** Pods whose update is refused. */
   refuses: (name: string) => boolean = () => false;
   /** The same of dry runs. Absent: as updates. */
   refusesDryRun: ((name: string) => boolean) | undefined;
-  /** Questions of the roll-out, each with the signal that has led to it, and batches: billable actions. */
+  /** What the API server says then. */
+  says: () => KubeError = refusal;
+  /** How long pods take to be available again. */
+  startsMs = 0;
+  /** Whether it shows what was written. */
+  isSeen = true;
+  /** Told of each write that is asked for. */
+  onAttempt: (name: string) => void = () => undefined;
+  /** Questions of the roll-out, each with the signal that has led to it, batches, and their heartbeats: billable actions. */
   actions = 0;
   /** Writes that were asked for, by pod. */
   readonly attempts: string[] = [];
@@ -109,16 +144,30 @@ export class RefusedPlay<Input, Step extends { readonly kind: string }> {
       nowMs: () => Date.now(),
       concurrency: 1,
       parallelSteps: 64,
+      restMs: 50,
     };
     this.#queue = new FleetQueue({ fleet: this.#fleet(), ...options });
+    const carryOut = carryOutBatchActivity({
+      queueOf: () => this.#queue,
+      runId: () => 'run',
+      attempt: () => ({
+        heartbeatTimeoutMs: 60_000,
+        cancelled: new AbortController().signal,
+        heartbeat: () => void this.actions++,
+        confirm: async () => {
+          this.actions += 1;
+          return 'counts';
+        },
+      }),
+    });
     const counting: PlayedQueue = {
-      next: (uid: string) => this.#queue.next(uid),
-      carryOut: (...given) => {
+      next: (uid) => this.#queue.next(uid),
+      carryOut: async (uid, { number, batch }) => {
         this.actions += 1;
-        return this.#queue.carryOut(...given).then((result) => {
-          this.#heard(result.next);
-          return result;
-        });
+        const target = { namespace: 'shop', name: 'web', uid };
+        const result = await carryOut({ kind: subject.kind, target, number, batch });
+        this.#heard(result.next);
+        return result;
       },
     };
     this.#rollOut = new PlayedRollOut(() => counting, subject.uid);
@@ -130,8 +179,27 @@ export class RefusedPlay<Input, Step extends { readonly kind: string }> {
     return all.map(({ metadata }) => metadata.name);
   }
 
+  /** Another run begins, as after a reset, and asks. */
+  newRun(): Answer {
+    return this.#queue.next(this.#subject.uid, { carried: { run: 'other', numbers: [], next: 1 } });
+  }
+
   results() {
     return this.#rollOut.results.flatMap(({ pods }) => pods);
+  }
+
+  /** The update of a pod is made after all. */
+  arrives(name: string): void {
+    const { pods, updated } = this.#subject;
+    for (const [uid, pod] of pods) if (pod.metadata.name === name) pods.set(uid, updated(pod));
+    this.event();
+  }
+
+  /** Its updated pods become available, or not any more. */
+  turns(isReady: boolean): void {
+    const { pods, updated, isUpdated } = this.#subject;
+    for (const [uid, pod] of pods) if (isUpdated(pod)) pods.set(uid, updated(pod, isReady));
+    this.event();
   }
 
   /** An event of one of its pods. */
@@ -164,11 +232,16 @@ export class RefusedPlay<Input, Step extends { readonly kind: string }> {
   #fleet(): FleetKind<Input, Step> {
     const subject = this.#subject;
     const meet = (name: string, refuses: (name: string) => boolean) => {
-      if (refuses(name)) throw refusal();
+      if (refuses(name)) throw this.says();
     };
     return {
       kind: subject.kind,
-      look: (uid) => subject.look(this.#queue.refused(uid, (podUid) => subject.pods.has(podUid))),
+      look: (uid) =>
+        subject.look({
+          refused: this.#queue.refused(uid, (podUid) => subject.pods.has(podUid)),
+          inDoubt: this.#queue.inDoubt(uid),
+          failing: new Set(this.#queue.failedSteps(uid).flatMap(({ step }) => subject.updateIn(step)?.pod.uid ?? [])),
+        }),
       plan: (given, permit) => subject.plan(given, permit),
       wake: () => {
         this.actions += 2; // the signal and the question
@@ -182,13 +255,22 @@ export class RefusedPlay<Input, Step extends { readonly kind: string }> {
         const { pod: { name, uid } = { name: '', uid: '' }, isWhole } = subject.updateIn(step) ?? {};
         if (isWhole === undefined) return undefined;
         (isWhole ? this.attempts : this.dryRuns).push(name);
+        if (isWhole) this.onAttempt(name);
         meet(name, isWhole ? this.refuses : (this.refusesDryRun ?? this.refuses));
         const before = subject.pods.get(uid);
         if (!isWhole || before === undefined) return undefined;
-        subject.pods.set(uid, subject.updated(before));
+        subject.pods.set(uid, subject.updated(before, this.startsMs === 0));
+        if (this.startsMs > 0 && this.startsMs < Number.POSITIVE_INFINITY) {
+          setTimeout(() => {
+            subject.pods.set(uid, subject.updated(before));
+            this.event();
+          }, this.startsMs);
+        }
         return async () => undefined;
       },
-      catchUp: async () => undefined,
+      catchUp: async () => {
+        if (!this.isSeen) throw noAnswer();
+      },
     };
   }
 }

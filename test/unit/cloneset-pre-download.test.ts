@@ -348,7 +348,7 @@ describe('a roll-out that waits for its images', () => {
     expect(plan(given('3', none, { revisions: [oldRevision, back] })).disruption).toEqual([]);
   });
 
-  it('brings a pod back into service whose way was cut off', () => {
+  it('P-7: finishes the update of a pod that is out of service for it', () => {
     const conditions = [
       { type: 'InPlaceUpdateReady', status: 'False', reason: 'StartInPlaceUpdate', lastTransitionTime: earlier },
       { type: 'KruisePodReady', status: 'True', lastTransitionTime: now },
@@ -357,7 +357,9 @@ describe('a roll-out that waits for its images', () => {
     const drained = pod('web-o0', { node: 'node-a', ready: false, conditions });
     const { upkeep, disruption } = plan(given('1', none, { pods: [drained, ...threeNodes.slice(1)] }));
     expect(disruption).toEqual([]);
-    expect(upkeep).toContainEqual(expect.objectContaining({ kind: 'writePod', why: 'refresh' }));
+    expect(upkeep).toContainEqual(
+      expect.objectContaining({ kind: 'updatePod', pod: expect.objectContaining({ name: 'web-o0' }) }),
+    );
   });
 
   it('waits for a node that cannot be asked yet, and makes an ended job anew when it can', () => {

@@ -317,6 +317,12 @@ describe('deleting', () => {
     expect(found.spared.map(({ name }) => name)).toEqual(['web-b']);
   });
 
+  it('P-7: a pod of which an update got no answer takes its part of the budget', () => {
+    const given = [...fresh(4), newPodOf('web-a', { specified: true })];
+    expect(steps({}, given)).toEqual(['delete web-a']);
+    expect(steps({}, given, { more: { inDoubt: new Set(['web-n1-uid']) } })).toEqual([]);
+  });
+
   it('CS-33: a named pod that is down takes the place of a ready one in the budget', () => {
     const given = [
       ...fresh(3),

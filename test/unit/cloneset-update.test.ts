@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
+import { timestamp } from '../../api/base/time.ts';
 import type { CloneSet } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
@@ -36,6 +37,7 @@ import {
   world,
 } from '../support/cloneset-world.ts';
 import { permitForAll } from '../support/permits.ts';
+import { refusedUpdates } from '../support/refused-updates.ts';
 
 const drain = 'example.com/drain';
 const hooks: Lifecycle = { inPlaceUpdate: { finalizersHandler: [drain] } };
@@ -118,6 +120,17 @@ function updating(name: string, isSwapped: boolean, facts: Parameters<typeof new
   if (isSwapped) return made;
   const containerStatuses = (made.status?.containerStatuses ?? []).map((status) => ({ ...status, image: oldImage }));
   return { ...made, status: { ...made.status, containerStatuses } };
+}
+
+/** A pod that was taken out of service for its update so many seconds ago. */
+function drained(name: string, secondsAgo = 0): Pod {
+  const lastTransitionTime = timestamp(Date.parse(now) - secondsAgo * 1000);
+  return pod(name, {
+    conditions: [
+      { type: 'InPlaceUpdateReady', status: 'False', reason: 'StartInPlaceUpdate', lastTransitionTime },
+      { type: 'Ready', status: 'False', lastTransitionTime },
+    ],
+  });
 }
 
 /** A new pod with these conditions from its node. */
@@ -426,15 +439,65 @@ describe('planUpdate', () => {
   });
 
   it('goes on first with a pod that is out of service for its update already', () => {
-    const drained = pod('web-z', {
-      conditions: [
-        { type: 'InPlaceUpdateReady', status: 'False', reason: 'StartInPlaceUpdate', lastTransitionTime: now },
-        { type: 'Ready', status: 'False', lastTransitionTime: now },
-      ],
-    });
-    const given = [...pods('o', 3), pod('web-a', { phase: 'Pending', ready: false }), drained];
-    expect(names(update({ pods: given }).disruption)).toEqual(['update web-z', 'update web-a']);
+    const given = [...pods('o', 3), pod('web-a', { phase: 'Pending', ready: false }), drained('web-z')];
+    const found = update({ pods: given });
+    expect(names(found.upkeep)).toEqual(['update web-z']);
+    expect(names(found.disruption)).toEqual(['update web-a']);
     expect(refresh({ pods: given }).underWay).toMatchObject([{ waitingFor: { reason: 'Draining' } }]);
+  });
+
+  it('P-7: finishes the update for which a pod was taken out of service, held or not, permit or not', () => {
+    const given = [...pods('o', 3), pod('web-a', { phase: 'Pending', ready: false }), drained('web-z')];
+    const without = updateOf(world({ pods: given }));
+    expect(names(without.upkeep)).toEqual(['update web-z']);
+    expect(without).toMatchObject({ disruption: [], stop: { kind: 'noPermit' } });
+    const held = update({ pods: given, more: heldByOperator });
+    expect(names(held.upkeep)).toEqual(['update web-z']);
+    expect(held).toMatchObject({ disruption: [], stop: { kind: 'paused', by: 'operator' } });
+  });
+
+  it('P-7: finishes nothing while an undo cannot be made, as its revision is not kept', () => {
+    const rollOut = { version: 1, revision: newName, undo: { by: 'ann', at: now, to: 'web-gone' } };
+    const set = { ...cloneSet(), status: { ...cloneSet().status, rollOut } as CloneSet['status'] & object };
+    expect(updateOf(world({ set, pods: [...pods('o', 4), drained('web-z')] }))).toMatchObject({ upkeep: [] });
+  });
+
+  it('P-7: what was refused is named again, also after its dry run was accepted', () => {
+    const given = [...pods('o', 4), drained('web-z', 6)];
+    const refused = refusedUpdates(newName, ['web-z-uid']);
+    const known = [...refused.pods].map(([uid, one]) => [uid, { ...one, isAccepted: true }] as const);
+    const accepted = { ...refused, pods: new Map(known) };
+    expect(updateOf(world({ pods: given, more: { ...heldByOperator, refused: accepted } }))).toMatchObject({
+      upkeep: [],
+    });
+  });
+
+  it('P-1: a pod whose update is complete, and that is not in service yet, has not begun the next one', () => {
+    const was = updating('web-z', true, { revision: oldName, state: 'Normal' });
+    expect(updateOf(world({ pods: [...pods('o', 4), was] }))).toMatchObject({ upkeep: [], stop: { kind: 'noPermit' } });
+  });
+
+  it('P-7: the update is finished rather than that the pod is put back into service', () => {
+    const given = [...pods('o', 4), drained('web-z', 31)];
+    expect(names(planCloneSet(world({ pods: given })).upkeep).filter((name) => name.endsWith('web-z'))).toEqual([
+      'update web-z',
+    ]);
+    const more = planCloneSet(world({ set: inPlace({ replicas: 7 }), pods: given })).upkeep;
+    expect(names(more)).toContain('refresh web-z');
+    expect(names(more)).not.toContain('update web-z');
+  });
+
+  it('P-7: what cannot be finished in place takes a permit', () => {
+    const given = [...pods('o', 4), drained('web-z')];
+    const recreated = updateOf(world({ set: recreate(), pods: given }));
+    expect(recreated).toMatchObject({ upkeep: [], disruption: [] });
+  });
+
+  it('P-7: a pod that went out of service for an update that is not wanted any more goes back', () => {
+    const given = [...pods('o', 4), drained('web-z', 31)];
+    const set = skipping(['web-z'], inPlace());
+    expect(updateOf(world({ set, pods: given }))).toMatchObject({ upkeep: [] });
+    expect(names(refresh({ set, pods: given }).steps)).toEqual(['refresh web-z']);
   });
 
   it('starts no pod that is written already in this pass, nor another one in its place', () => {

@@ -531,6 +531,29 @@ describe('a failure', () => {
     expect(restarts(cluster)).toBe(1);
   });
 
+  it('P-7: goes on between its writes only while the object asks for the same', async () => {
+    const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 1 });
+    await queue.stop();
+    let isCurrent = true;
+    const went: boolean[] = [];
+    const { queue: asking } = queueOver(cluster, {
+      fleet: {
+        ...cluster.fleet(),
+        isCurrent: () => isCurrent,
+        async act({ kind }, _world, _signal, mayGoOn) {
+          if (kind !== 'restart') return undefined;
+          went.push(mayGoOn());
+          isCurrent = false;
+          went.push(mayGoOn());
+          return undefined;
+        },
+      },
+    });
+    handIn(asking);
+    await pass(10);
+    expect(went.slice(0, 2)).toEqual([true, false]);
+  });
+
   it('P-4: that stays is told to the roll-out though its batch is in flight, named by its type', async () => {
     const { cluster, queue } = await fleetOfOldPods();
     cluster.beforeWrite = () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { timestamp } from '../../api/base/time.ts';
 import type { CloneSet, CloneSetStatus } from '../../api/cloneset/types.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
@@ -630,6 +631,43 @@ describe('the writer of CloneSets', () => {
     await act(step, given);
     const { name } = step.pod;
     expect(written()).toEqual([`patch pods/${name}`, `patch pods/${name}`, `get pods/${name}`]);
+  });
+
+  it('P-7: a conflict of a pod that is as it was sent is a refusal', async () => {
+    const { given, step, before } = update();
+    const meet = ({ verb }: Call) => {
+      if (verb === 'try') throw conflict();
+    };
+    const moved = writer({
+      meet,
+      shown: before,
+      live: { ...before, metadata: { ...before.metadata, resourceVersion: '9' } },
+    });
+    expect(await moved.act(step, given)).toBe(false);
+    const same = writer({ meet, shown: before, live: before });
+    await expect(same.act(step, given)).rejects.toMatchObject({ type: 'Denied', message: conflict().message });
+  });
+
+  it('updates a pod again that is out of service for the update before', async () => {
+    const { given, step, before } = update();
+    const at = timestamp(nowMs);
+    const closed = afterDrain(before);
+    const conditions = closed.status?.conditions?.map((one) => ({ ...one, lastTransitionTime: at }));
+    const record = { revision: 'bad', updateTimestamp: at, lastContainerStatuses: {}, containerBatchesRecord: [] };
+    const annotations = { 'apps.kruise.io/inplace-update-state': JSON.stringify(record) };
+    const unfinished = (pod: Pod): Pod => ({
+      ...pod,
+      metadata: {
+        ...pod.metadata,
+        annotations,
+        labels: { ...pod.metadata.labels, 'lifecycle.apps.kruise.io/state': 'Updating' },
+      },
+      status: { ...pod.status, ...(conditions && { conditions }) },
+    });
+    const pods = given.pods.map((pod) => (pod === before ? unfinished(pod) : pod));
+    const { act, written } = writer({ drained: unfinished(closed) });
+    await act(step, { ...given, pods });
+    expect(written()).toHaveLength(2);
   });
 
   it('looks again when the kubelet was faster', async () => {

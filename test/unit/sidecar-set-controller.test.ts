@@ -280,7 +280,7 @@ describe('the controller of SidecarSets', () => {
     expect(refused.warnings[0]).toContain('Cannot store a SidecarSet in the present version');
   });
 
-  it('after writes without an answer reads these pods until it has seen each, or that it is gone', async () => {
+  it('P-7: after writes without an answer reads these pods, and sees each as it is, or that it is gone', async () => {
     const cluster = new MemoryCluster();
     cluster.put(sidecarSets, sidecarSet('log:2', { generation: 2 }));
     for (const name of ['a', 'b']) cluster.put(kubeResource.pods, podWith(sidecarSet('log:1'), name));
@@ -310,11 +310,11 @@ describe('the controller of SidecarSets', () => {
     }
 
     cluster.remove(kubeResource.pods, { namespace: 'shop', name: 'a' });
-    await expect(fleet.catchUp('set-uid', signal)).rejects.toThrow('connection reset');
+    const written = world.pods.map(({ metadata }) => ({ ...metadata, namespace: 'shop' }));
+    await expect(fleet.catchUp('set-uid', signal, written)).rejects.toThrow('connection reset');
     isAway = false;
     const callsBefore = cluster.calls.length;
-    await fleet.catchUp('set-uid', signal);
-    await fleet.catchUp('set-uid', signal);
+    await fleet.catchUp('set-uid', signal, written);
     expect(cluster.calls.slice(callsBefore).filter((call) => call.includes('pods/'))).toEqual([
       'get pods/a',
       'get pods/b',

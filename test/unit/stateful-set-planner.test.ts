@@ -394,6 +394,15 @@ describe('updating', () => {
     const result = plan(owner, sick);
     expect([deleted(result), reason(result)]).toEqual([['web-0'], 'BudgetSpent']);
   });
+
+  it('P-7: a pod of which an update got no answer counts as unavailable', () => {
+    const inDoubt = new Set(['web-2-uid']);
+    expect(deleted(plan(set(), [pod(0), pod(1, { labels: specified }), pod(2)], { permit, inDoubt }))).toEqual([]);
+    const owner = set({ replicas: 5 }, { ...inPlace, maxUnavailable: 2 });
+    expect(begun(plan(owner, pods(5), { permit, inDoubt }))).toEqual(['web-4']);
+    const more = plan(owner, pods(5), { permit, inDoubt: new Set(['web-4-uid']) });
+    expect(begun(more)).toEqual(['web-4', 'web-3']);
+  });
 });
 
 describe('PVCs', () => {

@@ -4,6 +4,7 @@
  * `FleetDefinition`; which pods there are to be is decided by its planner.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { sameJson } from '../../api/base/json.ts';
 import { type FailureType, failureTypeOf } from '../../api/core/failure.ts';
 import { formatSelector, isSelected, labelMatcher } from '../../api/core/label-selector.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
@@ -12,6 +13,7 @@ import { qualifiedName } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { rollOutId, rollOutType } from '../../api/fleet/operation.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
+import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { type Cache, compareVersions } from '../../kube/cache.ts';
 import type { Term } from '../../kube/leader.ts';
@@ -182,6 +184,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     const engine = starter.trouble(rollOutId(uid), undefined, { fleet: true });
     const failures = this.#failuresOf(uid);
     const refused = this.#queue?.refused(uid, (pod) => this.#pods.byUid(pod) !== undefined);
+    const inDoubt = this.#queue?.inDoubt(uid);
     const owedClaims = this.#stillOwed(uid);
     const { namespace = '' } = owner.metadata;
     const found = {
@@ -203,6 +206,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       isSpent: (podName) => this.#spent.has(nameBeside(owner, podName), now()),
       spentNames: this.#spent.size,
       ...(refused && { refused }),
+      ...(inDoubt && { inDoubt }),
       // a failing pod that is tried first in each pass would starve those behind it
       ...(failures ? { failures } : { mostStarts: mostAtOnce.starts }),
     });
@@ -272,6 +276,12 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
 
   isForbidden(uid: string, pod: StepPod): boolean {
     return this.#rollOuts.isForbidden(uid, pod);
+  }
+
+  isCurrent({ owner, held }: World): boolean {
+    const now = this.#owners.byUid(owner.metadata.uid);
+    if (now === undefined || now.metadata.generation !== owner.metadata.generation) return false;
+    return sameJson(this.#rollOuts.ordersNow(now), held?.orders ?? ordersOf(owner));
   }
 
   /** Lists what the workload controls as it is at this moment, and waits until the caches show that. */

@@ -51,6 +51,11 @@ export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan
    */
   readonly isForbidden?: (uid: string, pod: StepPod) => boolean;
   /**
+   * Whether the object still asks for what it asked for when this was looked at, as is known at this moment. Asked between the writes
+   * of a step. Absent: it does.
+   */
+  readonly isCurrent?: (world: World) => boolean;
+  /**
    * Does one step through a fenced client; "already so" is success. Answers how to see the write, or nothing when nothing
    * had to be written. A step that takes its time asks `mayGoOn` again before it does what cannot be taken back. A dry run of an
    * update throws what refuses it; what it cannot find out counts as accepted.
@@ -63,9 +68,9 @@ export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan
   readonly updateIn?: (step: Step) => UpdateInStep | undefined;
   /**
    * Resolves when the caches show all that had happened when it was called, or when that takes too long. Asked after a
-   * write got no answer, since it may have been made all the same.
+   * write got no answer, since it may have been made all the same; `pods` of which an update got none.
    */
-  readonly catchUp: (uid: string, signal: AbortSignal) => Promise<void>;
+  readonly catchUp: (uid: string, signal: AbortSignal, pods: readonly StepPod[]) => Promise<void>;
 }
 
 /** For how long a permit holds: as long as the activity that handed it in is known to live. */

@@ -170,22 +170,22 @@ export class RollOutPermits {
   /**
    * Takes in where the pods stood that were granted, and ends the batches of which each pod is through, or of which nothing
    * changes any more; says when to judge again, if that is not by an event. `failing`: UIDs of pods whose update could not
-   * be begun and is tried again.
+   * be begun; `waitedOut`: of those whose update may have been made, and is not sent any more.
    */
   judgeBatches(
     granted: Permit | undefined,
     { standing, named }: Pick<FleetPlan<unknown>, 'standing' | 'named'>,
-    failing: ReadonlySet<string> = new Set(),
+    { failing = new Set(), waitedOut = new Set() }: FailingPods = {},
   ): number | undefined {
     if (standing.kind === 'withdrawn') {
       for (const held of [...this.#batches.values()]) this.#endBatch(held, 'the object is being deleted');
       return undefined;
     }
-    if (named !== undefined) this.#judgeNamed(granted, named);
+    if (named !== undefined) this.#judgeNamed(granted, named, waitedOut);
     return soonest([this.#endThrough(standing), this.giveBack(failing)]);
   }
 
-  #judgeNamed(granted: Permit | undefined, named: NamedPods): void {
+  #judgeNamed(granted: Permit | undefined, named: NamedPods, waitedOut: ReadonlySet<string>): void {
     this.#progress = named.progress;
     // What was handed in after the pass had begun is not judged by it.
     if (granted === undefined) return;
@@ -193,7 +193,9 @@ export class RollOutPermits {
       const isJudged = [...held.pods.keys()].some((uid) => granted.pods.has(uid));
       if (isJudged && held.request.batch.revision !== named.to) this.#endBatch(held, 'another revision is asked for');
     }
-    const gone = [...this.#batches.values()].flatMap((held) => this.#judgePods(held, granted.pods, named));
+    const gone = [...this.#batches.values()].flatMap((held) =>
+      this.#judgePods(held, { judged: granted.pods, waitedOut }, named),
+    );
     // A pod that is recreated is through once another one is available in its place: those that went first come first.
     const through = gone
       .toSorted((one, other) => one.sinceMs - other.sinceMs)
@@ -245,7 +247,11 @@ export class RollOutPermits {
   }
 
   /** Settles the pods of a batch that are through; answers those that are gone and for which another is to come. */
-  #judgePods(held: HeldBatch, judged: ReadonlyMap<string, string>, { pods }: NamedPods): readonly Gone[] {
+  #judgePods(
+    held: HeldBatch,
+    { judged, waitedOut }: { readonly judged: ReadonlyMap<string, string>; readonly waitedOut: ReadonlySet<string> },
+    { pods }: NamedPods,
+  ): readonly Gone[] {
     const now: string[] = [];
     const gone: Gone[] = [];
     const doing = (uid: string, name: string, what: string) => {
@@ -281,6 +287,7 @@ export class RollOutPermits {
           doing(uid, name, pod.doing);
           break;
         case 'next':
+          if (waitedOut.has(uid)) doing(uid, name, 'without an answer of the API server');
           break;
       }
     }
@@ -294,6 +301,11 @@ export class RollOutPermits {
     const summary = of === undefined ? '' : `${updated} of ${of} pods are updated, ${ready} of these are available`;
     held.end({ summary, pods: [...held.pods.keys()].flatMap((uid) => held.outcomes.get(uid) ?? []) });
   }
+}
+
+interface FailingPods {
+  readonly failing?: ReadonlySet<string>;
+  readonly waitedOut?: ReadonlySet<string>;
 }
 
 interface Gone {

@@ -43,6 +43,7 @@ import type { BatchRequest } from './held-batch.ts';
 import type { FleetKind, PermitLife, Seen, StepPod, Together } from './kind.ts';
 import { type PermitProgress, RollOutPermits } from './permits.ts';
 import { isRefused, RefusedPods, type Trial } from './refused-pods.ts';
+import { UnansweredUpdates } from './unanswered-updates.ts';
 import { type Found, WakeUps } from './wake-ups.ts';
 
 /**
@@ -109,6 +110,7 @@ interface RollOutOfObject {
   readonly permits: RollOutPermits;
   readonly wakeUps: WakeUps;
   readonly refused: RefusedPods;
+  readonly unanswered: UnansweredUpdates;
   /** What has failed in the last pass and is tried again, as something to wait for. */
   failure?: Wait;
   /** What the object waits for, as of the last pass. */
@@ -211,6 +213,12 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     return this.#rollOuts.get(uid)?.refused.refused(isThere);
   }
 
+  /** UIDs of the pods of this object of which an update may still be made, as input of the planner. Absent: there is none. */
+  inDoubt(uid: string): ReadonlySet<string> | undefined {
+    const { unanswered } = this.#rollOuts.get(uid) ?? {};
+    return unanswered && !unanswered.isEmpty ? new Set(unanswered.pods().map((pod) => pod.uid)) : undefined;
+  }
+
   /**
    * Answers at once which pods of an object may go next, `most` at most, or why none may; those that were permitted a moment
    * ago are left out. Throws when the term has ended.
@@ -230,13 +238,18 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     wakeUps.followed();
     const plan = fleet.plan(world, { ...permits.permit(justPermitted), isAsked: true }, nowMs());
     const found = foundIn(plan, rollOut);
-    const answer = this.#answerTo(plan, rollOut, most);
+    const isIdle = permits.isIdle && justPermitted.length === 0;
+    const answer = this.#answerTo(plan, rollOut, { most, isIdle });
     wakeUps.answer(found);
     const { facts } = plan.rollOut ?? {};
     return { ...answer, ...(facts && { facts }), order };
   }
 
-  #answerTo({ standing, named }: FleetPlan<Step>, rollOut: RollOutOfObject, most: number): AnswerKind {
+  #answerTo(
+    { standing, named }: FleetPlan<Step>,
+    rollOut: RollOutOfObject,
+    { most, isIdle }: { readonly most: number; readonly isIdle: boolean },
+  ): AnswerKind {
     const { permits, failure } = rollOut;
     switch (standing.kind) {
       case 'pods': {
@@ -249,7 +262,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       case 'allDone':
         return { kind: 'done', summary: standing.summary };
       case 'aborted':
-        return { kind: 'aborted', summary: standing.summary, isIdle: permits.isIdle };
+        return { kind: 'aborted', summary: standing.summary, isIdle };
       case 'withdrawn':
         return { kind: 'withdrawn' };
       default: {
@@ -306,6 +319,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       permits: new RollOutPermits({ longWaitMs: this.#options.longWaitMs ?? longWaitMs }),
       wakeUps: new WakeUps(wake),
       refused: new RefusedPods(),
+      unanswered: new UnansweredUpdates(),
     };
     this.#rollOuts.set(uid, rollOut);
     return rollOut;
@@ -392,27 +406,35 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       'Pass',
     );
 
-    const mayWrite = () => this.#mayWrite();
+    const begins = (step: Step) => {
+      if (!this.#mayWrite()) return false;
+      this.#rollOuts.get(uid)?.permits.begin(fleet.updateIn?.(step)?.pod.uid, nowMs());
+      return true;
+    };
     const together = fleet.together ?? (() => 'alone' as const);
     const grown = this.#grown.get(uid) ?? 1;
     this.#grown.delete(uid);
-    const isDue = (step: Step) => this.#failed.isDue(uid, step);
-    const upkeep = await this.#act(uid, world, runsOf(plan.upkeep.filter(isDue), together), mayWrite, {
+    const planned = [...plan.upkeep, ...plan.disruption];
+    const lost = await this.#lostUpdates(uid, planned);
+    const lostSteps = new Set(lost.map(({ step }) => step));
+    const isDue = (step: Step) =>
+      this.#failed.isDue(uid, step) && !this.#isWaitedOut(uid, step) && !lostSteps.has(step);
+    const upkeep = await this.#act(uid, world, runsOf(plan.upkeep.filter(isDue), together), begins, {
       grownBefore: grown,
     });
     const disruption = await this.#disrupt(uid, world, plan.disruption.filter(isDue), permit);
     if (upkeep.grown > 1) this.#grown.set(uid, upkeep.grown);
-    const { refused, failures } = this.#noteUpdates(uid, {
+    const results = {
       done: [...upkeep.done, ...disruption.done],
       failures: [...upkeep.failures, ...disruption.failures],
-    });
+    };
+    const { refused, failures } = this.#noteUpdates(uid, results, lost);
     const trialsEnd = this.#rollOuts.get(uid)?.refused.tryOut(this.#trialsIn(plan, world));
     void trialsEnd?.then(() => this.add(uid, 'ownWrites'));
     const hadFailed = this.#failed.has(uid);
-    const failed = this.#failed.note(uid, [...plan.upkeep, ...plan.disruption], {
-      done: [...upkeep.done, ...disruption.done],
-      failures,
-    });
+    const givenBack = new Set(refused.map(({ step }) => step));
+    const wanted = planned.filter((step) => !givenBack.has(step));
+    const failed = this.#failed.note(uid, wanted, { done: results.done, failures });
     if (failures.some(({ error }) => mayBeMade(error))) await this.#catchUp(uid);
     // The next pass reports that the failure is over.
     const isChanged = (hadFailed && failed.length === 0) || refused.length > 0;
@@ -420,17 +442,18 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     // Counted from the plan, as the pass itself may have taken long.
     const dueInMs = plan.againInMs && Math.max(Math.ceil(plannedAtMs + plan.againInMs - performance.now()), 0);
     // Timers take whole milliseconds, and must not come too early.
-    const inMs = ({ retryAtMs }: FailedStep<Step>) => Math.ceil(retryAtMs - performance.now());
+    const inMs = ({ step, retryAtMs }: FailedStep<Step>) =>
+      this.#isWaitedOut(uid, step) ? undefined : Math.ceil(retryAtMs - performance.now());
+    const doubtInMs = this.#rollOuts.get(uid)?.unanswered.dueInMs();
     const trialInMs = this.#rollOuts.get(uid)?.refused.dueInMs(plan.trials?.more ?? false);
     const [failure] = [...failures, ...refused];
     const retry = soonest([...failed.map(inMs), trialInMs]);
     if (failure !== undefined) this.#tellFailure(uid, failure.error, retry?.againInMs ?? 0);
     else onPass?.('done');
     const [first] = failed;
-    const retryInMs = first && Math.min(...failed.map(inMs));
     // Report persistent failures to the roll-out.
     const wait = first && waitAfter((failures[0] ?? first).error);
-    return soonest([dueInMs, retryInMs, trialInMs, this.#judgeRollOut(uid, permit, plan, wait)]);
+    return soonest([dueInMs, ...failed.map(inMs), trialInMs, doubtInMs, this.#judgeRollOut(uid, permit, plan, wait)]);
   }
 
   /** Nothing is permitted before a roll-out has asked, or after it has ended. */
@@ -471,25 +494,35 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       },
       { onTheWay: (step, written) => this.#writing(uid, fleet.podOf(step), written) },
     );
-    for (const { step, error } of outcome.failures) if (!mayBeMade(error)) permits?.notBegun(fleet.podOf(step)?.uid);
     if (outcome.changes > 0) wakeUps?.went();
     return outcome;
   }
 
   /**
    * Takes in which pods were updated, and separates the updates that the API server has refused (P-7) from what has failed
-   * otherwise.
+   * otherwise; those that were `lost` are refused as well.
    */
   #noteUpdates(
     uid: string,
     { done, failures }: StepResults<Step>,
+    lost: StepResults<Step>['failures'],
   ): Pick<StepResults<Step>, 'failures'> & { readonly refused: StepResults<Step>['failures'] } {
     const { fleet } = this.#options;
-    const rollOut = this.#rollOuts.get(uid);
-    const updateIn = (step: Step) => (rollOut ? fleet.updateIn?.(step) : undefined);
-    const { refused = [], failed = [] } = Object.groupBy(failures, ({ step, error }) =>
-      rollOut && this.#isGivenBack(uid, step, error) ? 'refused' : 'failed',
+    const updateIn = (step: Step) => fleet.updateIn?.(step);
+    if (![...done, ...failures, ...lost].some(({ step }) => updateIn(step))) return { failures, refused: [] };
+    const rollOut = this.#rollOutOf(uid);
+    const { permits, unanswered } = rollOut;
+    for (const { step, error } of failures) {
+      const update = updateIn(step);
+      const isLast = update !== undefined && rollOut.refused.knows(update.pod.uid);
+      if (update && mayBeMade(error)) unanswered.note(update.pod, update.revision, { error, isLast });
+      else permits.notBegun(update?.pod.uid);
+    }
+    for (const { step } of lost) permits.notBegun(updateIn(step)?.pod.uid);
+    const { refused: answered = [], failed = [] } = Object.groupBy(failures, ({ step, error }) =>
+      this.#isGivenBack(uid, step, error) ? 'refused' : 'failed',
     );
+    const refused = [...answered, ...lost];
     const updated = done.flatMap(({ step, isChange }) => {
       const update = isChange ? updateIn(step) : undefined;
       return update?.isWhole ? [update] : [];
@@ -498,9 +531,40 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       const update = updateIn(step);
       return update ? [{ ...update, error }] : [];
     });
+    for (const { pod } of updated) unanswered.settle(pod.uid);
     const [first] = [...given, ...updated];
-    if (first) rollOut?.refused.note(first.revision, { done: updated.map(({ pod }) => pod), refused: given });
+    if (first) rollOut.refused.note(first.revision, { done: updated.map(({ pod }) => pod), refused: given });
     return { refused, failures: failed };
+  }
+
+  /** Whether an update is not sent any more, as its requests got no answer. */
+  #isWaitedOut(uid: string, step: Step): boolean {
+    const update = this.#options.fleet.updateIn?.(step);
+    return (
+      update !== undefined && this.#rollOuts.get(uid)?.unanswered.isWaitedOut(update.pod.uid, update.revision) === true
+    );
+  }
+
+  /**
+   * The planned updates of which no request got an answer, and none can be made any more, as the API server shows. What is not
+   * planned any more is forgotten then.
+   */
+  async #lostUpdates(uid: string, planned: readonly Step[]): Promise<StepResults<Step>['failures']> {
+    const { unanswered } = this.#rollOuts.get(uid) ?? {};
+    if (unanswered === undefined || unanswered.isEmpty) return [];
+    const over = unanswered.over();
+    if (over.size === 0) return [];
+    if (!(await this.#catchUp(uid))) {
+      unanswered.waitAgain([...over.keys()]);
+      return [];
+    }
+    for (const podUid of over.keys()) unanswered.settle(podUid);
+    this.add(uid, 'ownWrites');
+    return planned.flatMap((step) => {
+      const { pod, revision } = this.#options.fleet.updateIn?.(step) ?? {};
+      const lost = over.get(pod?.uid ?? '');
+      return lost && lost.revision === revision ? [{ step, error: lost.error }] : [];
+    });
   }
 
   /** Whether the API server has refused an update, so that its pod is given back. */
@@ -544,26 +608,33 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const { permits, wakeUps } = rollOut;
     if (failure === undefined) delete rollOut.failure;
     else rollOut.failure = failure;
-    const failing = plan.disruption.filter((step) => this.#failed.hasFailed(uid, step));
-    const pods = new Set(failing.flatMap((step) => this.#options.fleet.podOf(step)?.uid ?? []));
+    const { podOf, updateIn } = this.#options.fleet;
+    const begins = [...plan.disruption, ...plan.upkeep.filter((step) => updateIn?.(step) !== undefined)];
+    const podsOf = (steps: readonly Step[]) => new Set(steps.flatMap((step) => podOf(step)?.uid ?? []));
+    const failing = podsOf(begins.filter((step) => this.#failed.hasFailed(uid, step)));
+    const waitedOut = podsOf(begins.filter((step) => this.#isWaitedOut(uid, step)));
     const inFlight = permits.pods().size;
-    const inMs = permits.judgeBatches(granted, plan, pods);
+    const inMs = permits.judgeBatches(granted, plan, { failing, waitedOut });
     const endsBatch = permits.isEnding || permits.pods().size < inFlight;
     const wait = waitIn(plan.standing, failure);
     if (wait === undefined) delete rollOut.wait;
     else rollOut.wait = wait;
     wakeUps.look({ ...foundIn(plan, rollOut), endsBatch });
-    if (permits.isIdle && wakeUps.isOver && !plan.rollOut?.isWanted) this.#forgetRollOut(uid);
+    if (plan.standing.kind === 'allDone') rollOut.refused.forget();
+    const isOver = permits.isIdle && wakeUps.isOver && rollOut.refused.isEmpty && rollOut.unanswered.isEmpty;
+    if (isOver && !plan.rollOut?.isWanted) this.#forgetRollOut(uid);
     return inMs;
   }
 
-  /** What goes wrong here must not stand in for what has failed. */
-  async #catchUp(uid: string): Promise<void> {
+  /** Answers whether the caches show it. What goes wrong here must not stand in for what has failed. */
+  async #catchUp(uid: string): Promise<boolean> {
     const { fleet, log } = this.#options;
     try {
-      await fleet.catchUp(uid, this.#stop.signal);
+      await fleet.catchUp(uid, this.#stop.signal, this.#rollOuts.get(uid)?.unanswered.pods() ?? []);
+      return true;
     } catch (error) {
       log.debug({ kind: fleet.kind, uid, err: error }, 'Cannot see whether writes without an answer were made');
+      return false;
     }
   }
 
@@ -606,7 +677,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const work = async (batch: Step[], together: Together): Promise<void> => {
       for (let step = batch.shift(); step !== undefined; step = batch.shift()) {
         if (!allowed(step)) continue;
-        const mayGoOn = () => allowed(step);
+        const mayGoOn = () => allowed(step) && fleet.isCurrent?.(world) !== false;
         try {
           const written = fleet.act(step, world, signal, mayGoOn);
           onTheWay?.(step, written);

@@ -65,6 +65,21 @@ export class RefusedPods {
   #error: RefusedUpdates['error'];
   #isTrying = false;
 
+  /** Whether no update is refused. */
+  get isEmpty(): boolean {
+    return this.#pods.size === 0;
+  }
+
+  /** Whether an update of the pod was refused, also if a dry run of it was accepted since. */
+  knows(uid: string): boolean {
+    return wasRefused(this.#pods.get(uid));
+  }
+
+  /** Nothing is left to update. */
+  forget(): void {
+    this.#turnTo('');
+  }
+
   /** As input of the planner; nothing when nothing is refused. Forgets pods that are gone. */
   refused(isThere: (uid: string) => boolean): RefusedUpdates | undefined {
     for (const uid of [...this.#pods.keys()]) if (!isThere(uid)) this.#pods.delete(uid);
@@ -108,13 +123,17 @@ export class RefusedPods {
   /** Where dry runs say little there is one batch in each pause, of as many pods as were refused, and all have their turn. */
   #mislead(pods: number): void {
     const times = this.#misled.times + 1;
-    const pause = pauseAfter(times, pauseMs.mostMisled);
-    this.#misled = { times, pods, pauseMs: pause, untilMs: performance.now() + pause };
+    this.#misled = { ...this.#misled, times, pods, pauseMs: pauseAfter(times, pauseMs.mostMisled) };
+    this.#restMisled();
     for (const [uid, pod] of this.#pods) {
       if (pod.isAccepted && this.#namespaces.get(pod.namespace)?.isMisled) {
         this.#pods.set(uid, { ...pod, isAccepted: false });
       }
     }
+  }
+
+  #restMisled(): void {
+    this.#misled = { ...this.#misled, untilMs: performance.now() + this.#misled.pauseMs };
   }
 
   #know(namespace: string, change: (of: OfNamespace) => OfNamespace): void {
@@ -166,6 +185,8 @@ export class RefusedPods {
     const { refusals = 0, error, refusedAtMs = 0 } = this.#pods.get(uid) ?? {};
     const accepted = { namespace, isAccepted: true, dueAtMs: 0, pauseMs: 0 };
     this.#pods.set(uid, { refusals, ...(error && { error }), refusedAtMs, ...accepted });
+    // what becomes of its update may be known late, when no request gets an answer
+    if (this.#namespaces.get(namespace)?.isMisled) this.#restMisled();
   }
 
   /**

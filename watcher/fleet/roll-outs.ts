@@ -106,14 +106,15 @@ export class RollOuts<Owner extends RolledOutObject> {
     return held ? { held } : {};
   }
 
-  #ordersNow(owner: Owner): RollOutOrders | undefined {
+  /** The orders as they stand, or are about to stand, in the object. */
+  ordersNow(owner: Owner): RollOutOrders | undefined {
     return this.commands.held(owner)?.orders ?? ordersOf(owner);
   }
 
   /** Whether an operator holds the object or leaves the pod out, as is known at this moment (P-9). */
   isForbidden(uid: string, pod: StepPod): boolean {
     const owner = this.#options.owners.byUid(uid);
-    const orders = owner && this.#ordersNow(owner);
+    const orders = owner && this.ordersNow(owner);
     if (orders === undefined) return false;
     const now = ordersFor(orders, this.wanted(uid)?.facts.revision ?? orders.revision);
     const name = nameInOrders(pod, owner?.metadata.namespace);
@@ -259,7 +260,7 @@ export class RollOuts<Owner extends RolledOutObject> {
     const meant = understood(
       { name, target },
       {
-        orders: this.#ordersNow(owner),
+        orders: this.ordersNow(owner),
         blockedBy: status?.waitingFor?.blockedBy ?? [],
         batches: new Map([...(fleet()?.batchesOf(uid) ?? [])].map(([number, pods]) => [number, namesOf(pods)])),
         namespace: namespace ?? '',

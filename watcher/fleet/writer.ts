@@ -21,8 +21,9 @@ import {
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { type Cache, compareVersions } from '../../kube/cache.ts';
 import { EventBudget, tellEvent } from '../../kube/events.ts';
+import { KubeError } from '../../kube/failures.ts';
 import type { KubeWriter } from '../../kube/fence.ts';
-import { hasMovedOn, mayBeMade, unlessGone, unlessNoDryRun } from '../../kube/moved-on.ts';
+import { hasMovedOn, mayBeMade, unlessGone, unlessMovedOn, unlessNoDryRun } from '../../kube/moved-on.ts';
 import { RecentlySeen } from '../../kube/recently-seen.ts';
 import type { PodWrite } from '../../plan/fleet/in-place/update.ts';
 import type { FleetInput } from '../../plan/fleet/input.ts';
@@ -506,7 +507,21 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
   ): Promise<Pod> {
     const body = { ...patch, metadata: { ...(patch.metadata as JsonObject | undefined), uid, resourceVersion } };
     const options = { ...(kind !== 'pod' && { subresource: kind }), ...(dryRun && { dryRun }) };
-    return await this.#options.kube.patch<Pod>(kubeResource.pods, { namespace, name }, 'strategic', body, options);
+    try {
+      return await this.#options.kube.patch<Pod>(kubeResource.pods, { namespace, name }, 'strategic', body, options);
+    } catch (error) {
+      if (await this.#isAsSent({ namespace, name, uid, resourceVersion }, error)) throw deniedByConflict(error);
+      throw error;
+    }
+  }
+
+  /** Whether the pod has not moved on, though a write was refused as if it had: a webhook may answer so. */
+  async #isAsSent(pod: AsSeen, error: unknown): Promise<boolean> {
+    const { caches, kube } = this.#options;
+    if (failureTypeOf(error) !== 'Conflict') return false;
+    if (caches.pods.byUid(pod.uid)?.metadata.resourceVersion !== pod.resourceVersion) return false;
+    const live = await unlessMovedOn(kube.get<Pod>(kubeResource.pods, pod));
+    return live?.metadata.uid === pod.uid && live.metadata.resourceVersion === pod.resourceVersion;
   }
 
   #podSeen({ metadata }: Pod): Seen {
@@ -548,6 +563,11 @@ interface SceneOfLook {
   readonly afterDrain: ((drained: DrainedPod) => readonly PodWrite[] | undefined) | undefined;
   /** By UID. */
   readonly pods: ReadonlyMap<string, Pod>;
+}
+
+/** What is refused as a conflict, and is none, is tried again like any other refusal. */
+function deniedByConflict(error: unknown): KubeError {
+  return new KubeError({ status: 403, message: messageOf(error) });
 }
 
 function unlessGoing(pod: Pod): Pod | undefined {

@@ -269,12 +269,28 @@ function intoService({ pod, nowMs, isRefused }: RefreshInput, state?: InPlaceSta
   return { kind: 'write', step: 'intoService', writes: [statusPatch(pod, conditions)] };
 }
 
+/** Whether the pod was taken out of service, for whichever update. */
+export function isOutOfService(pod: Pod): boolean {
+  return sinceRecordMs(gateOf(pod), undefined) !== undefined;
+}
+
+/** Whether that was in the second of the last record at the earliest. */
+export function isOutForUpdate(pod: Pod): boolean {
+  const recorded = stateOf(pod);
+  if (recorded.kind === 'unreadable') return false;
+  return (sinceRecordMs(gateOf(pod), recorded.kind === 'value' ? recorded.value : undefined) ?? -1) >= 0;
+}
+
+/** How long after everything recorded the pod went out of service, to the second. Undefined: it is in service. */
+function sinceRecordMs(gate: PodCondition | undefined, state: InPlaceState | undefined): number | undefined {
+  if (gate?.status !== 'False' || gate.reason !== inPlaceReason) return undefined;
+  return Date.parse(gate.lastTransitionTime ?? '') - (state === undefined ? 0 : Date.parse(state.updateTimestamp));
+}
+
 /** How long a pod that went out of service after everything recorded is still waited for; 0 for any other. */
 function patienceLeftMs(gate: PodCondition | undefined, state: InPlaceState | undefined, nowMs: number): number {
-  if (gate?.status !== 'False' || gate.reason !== inPlaceReason) return 0;
-  const drainedAtMs = Date.parse(gate.lastTransitionTime ?? '');
-  const recordedAtMs = state === undefined ? Number.NEGATIVE_INFINITY : Date.parse(state.updateTimestamp);
-  if (!(drainedAtMs > recordedAtMs)) return 0;
+  if (!((sinceRecordMs(gate, state) ?? 0) > 0)) return 0;
+  const drainedAtMs = Date.parse(gate?.lastTransitionTime ?? '');
   return Math.max(0, Math.min(drainedAtMs - nowMs, 0) + drainPatienceMs);
 }
 

@@ -21,10 +21,9 @@ import { swapWaits } from '../../../api/sidecar-set/swap.ts';
 import { type SidecarSet, sidecarSets } from '../../../api/sidecar-set/types.ts';
 import type { Cache } from '../../../kube/cache.ts';
 import type { Term } from '../../../kube/leader.ts';
-import { mayBeMade, unlessGone } from '../../../kube/moved-on.ts';
+import { unlessGone } from '../../../kube/moved-on.ts';
 import { type Wait, waitFor } from '../../../plan/decision.ts';
 import type { Permit } from '../../../plan/fleet/permit.ts';
-import type { AsSeen } from '../../../plan/fleet/pods.ts';
 import type { PodOfFleet } from '../../../plan/fleet/roll-out-orders.ts';
 import type {
   SidecarSetFailures,
@@ -81,8 +80,6 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
   readonly #timers: ReturnType<ControllerContext['queue']>;
   /** What was decided on in a pass. */
   readonly #scenes = new WeakMap<SidecarSetInput, SidecarSetScene>();
-  /** Pods of which a write got no answer, by SidecarSet and UID. */
-  readonly #unanswered = new Map<string, ReadonlyMap<string, AsSeen>>();
   #queue: FleetQueue<SidecarSetInput, SidecarSetStep, SidecarSetPlan> | undefined;
   /** What the operations of pods have handed in. */
   #swaps: Swaps | undefined;
@@ -136,7 +133,6 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     this.#swaps = new Swaps({ term, look: (of) => this.#standingOf(of), wake, nowMs: now });
     this.#operations = new SwapOperations({ starter, wake });
     this.#targets.clear();
-    this.#unanswered.clear();
     this.rollOuts.begin();
     const queue = new FleetQueue<SidecarSetInput, SidecarSetStep, SidecarSetPlan>({
       ...{ fleet: this, term, log, concurrency, parallelSteps, restMs, nowMs: now },
@@ -178,7 +174,6 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
       this.rollOuts.forgetPermit(uid);
       this.#operations?.forget(uid);
       this.#targets.delete(uid);
-      this.#unanswered.delete(uid);
       return undefined;
     }
     const { config, now, starter } = this.#context;
@@ -195,6 +190,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     const pods = this.pods.byIndex(podsBySidecarSet, name).filter((pod) => this.manages(owner, pod));
     const uids = new Set(pods.map(({ metadata }) => metadata.uid));
     const refused = this.#queue?.refused(uid, (podUid) => uids.has(podUid));
+    const inDoubt = this.#queue?.inDoubt(uid);
     const pullJobs = ownedBy(this.pullJobs, sidecarSets, uid);
     const { KruiseDaemon, ImagePullJobGate } = config.featureGates;
     const isPrefetched = prefetchShare(owner) !== undefined && KruiseDaemon && ImagePullJobGate;
@@ -213,6 +209,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
       ...this.rollOuts.held(uid),
       ...(failures && { failures }),
       ...(refused && { refused }),
+      ...(inDoubt && { inDoubt }),
     };
   }
 
@@ -289,18 +286,9 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
   ): Promise<Seen | undefined> {
     const scene = this.#scenes.get(input);
     if (scene === undefined) return undefined;
-    try {
-      const pass = { input, scene };
-      if (step.kind === 'swapSidecars') return await this.#swap(step, pass, signal, mayGoOn);
-      return await this.#writer.act(step, pass, signal, mayGoOn);
-    } catch (error) {
-      const { uid } = input.owner.metadata;
-      const isUpdate = step.kind === 'updateSidecars' || step.kind === 'swapSidecars';
-      if (isUpdate && mayBeMade(error)) {
-        this.#unanswered.set(uid, new Map(this.#unanswered.get(uid)).set(step.pod.uid, step.pod));
-      }
-      throw error;
-    }
+    const pass = { input, scene };
+    if (step.kind === 'swapSidecars') return await this.#swap(step, pass, signal, mayGoOn);
+    return await this.#writer.act(step, pass, signal, mayGoOn);
   }
 
   /** Writes a step while the operation that has handed it in waits for it, and tells it once the caches show it. */
@@ -351,7 +339,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
   }
 
   /** Reads what was written without an answer, and waits until the caches show it as it is by then. */
-  async catchUp(uid: string, stop: AbortSignal): Promise<void> {
+  async catchUp(uid: string, stop: AbortSignal, pods: readonly StepPod[]): Promise<void> {
     const signal = AbortSignal.any([stop, AbortSignal.timeout(catchUpMs)]);
     const { kube, config } = this.#context;
     const owner = this.sets.byUid(uid);
@@ -359,8 +347,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     const { name } = owner.metadata;
     const labelSelector = `${sidecarSetLabel.name}=${name}`;
     const { podNamespace: namespace } = config;
-    const pods = this.#unanswered.get(uid);
-    const podSeen = async (pod: AsSeen) => {
+    const podSeen = async (pod: StepPod) => {
       const live = await unlessGone(kube.get<Pod>(kubeResource.pods, pod, { signal }));
       if (live === undefined) return await this.pods.deletionSeen(pod.uid, signal);
       await this.pods.seen(live.metadata.uid, live.metadata.resourceVersion, signal);
@@ -372,9 +359,8 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     await Promise.all([
       set ? this.sets.seen(uid, set.metadata.resourceVersion, signal) : this.sets.deletionSeen(uid, signal),
       ...items.map(({ metadata }) => this.#revisions.seen(metadata.uid, metadata.resourceVersion, signal)),
-      ...[...(pods?.values() ?? [])].map(podSeen),
+      ...pods.map(podSeen),
     ]);
-    if (this.#unanswered.get(uid) === pods) this.#unanswered.delete(uid);
   }
 
   /** Whether the SidecarSet manages the pod, as the caches show both. */
