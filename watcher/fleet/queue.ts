@@ -42,8 +42,7 @@ import { type FailedStep, FailedSteps, type StepResults } from './failed-steps.t
 import type { BatchRequest } from './held-batch.ts';
 import type { FleetKind, PermitLife, Seen, StepPod, Together } from './kind.ts';
 import { type PermitProgress, RollOutPermits } from './permits.ts';
-import { isRefused, RefusedPods, type Trial } from './refused-pods.ts';
-import { UnansweredUpdates } from './unanswered-updates.ts';
+import { Updates } from './updates.ts';
 import { type Found, WakeUps } from './wake-ups.ts';
 
 /**
@@ -106,11 +105,10 @@ export interface Question {
 }
 
 /** What is known of the roll-out of one object in this term. */
-interface RollOutOfObject {
+interface RollOutOfObject<Step> {
   readonly permits: RollOutPermits;
   readonly wakeUps: WakeUps;
-  readonly refused: RefusedPods;
-  readonly unanswered: UnansweredUpdates;
+  readonly updates: Updates<Step>;
   /** What has failed in the last pass and is tried again, as something to wait for. */
   failure?: Wait;
   /** What the object waits for, as of the last pass. */
@@ -128,7 +126,7 @@ interface Outcome<Step> extends StepResults<Step> {
 export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<Step>> {
   readonly #options: FleetQueueOptions<World, Step, Plan>;
   readonly #keys: KeyedQueue;
-  readonly #rollOuts = new Map<string, RollOutOfObject>();
+  readonly #rollOuts = new Map<string, RollOutOfObject<Step>>();
   readonly #reasons = new Map<string, Set<PassReason>>();
   /** Disruptions that are being written, by object. */
   readonly #onTheWay = new Map<string, Map<StepPod, Promise<unknown>>>();
@@ -171,7 +169,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     if (this.#stop.signal.aborted) return;
     if (reason === 'edited' || reason === 'commanded') {
       this.#failed.forgive(uid);
-      this.#rollOuts.get(uid)?.refused.forgive({ byCommand: reason === 'commanded' });
+      this.#rollOuts.get(uid)?.updates.refused.forgive({ byCommand: reason === 'commanded' });
     }
     this.#reasons.set(uid, (this.#reasons.get(uid) ?? new Set()).add(reason));
     if (reason === 'fullPass') {
@@ -210,13 +208,13 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
 
   /** Updates of this object that the API server has refused, as input of the planner; forgets pods that are gone. */
   refused(uid: string, isThere: (uid: string) => boolean): RefusedUpdates | undefined {
-    return this.#rollOuts.get(uid)?.refused.refused(isThere);
+    return this.#rollOuts.get(uid)?.updates.refused.refused(isThere);
   }
 
   /** UIDs of the pods of this object of which an update may still be made, as input of the planner. Absent: there is none. */
   inDoubt(uid: string): ReadonlySet<string> | undefined {
-    const { unanswered } = this.#rollOuts.get(uid) ?? {};
-    return unanswered && !unanswered.isEmpty ? new Set(unanswered.pods().map((pod) => pod.uid)) : undefined;
+    const pods = this.#rollOuts.get(uid)?.updates.podsInDoubt() ?? [];
+    return pods.length > 0 ? new Set(pods.map((pod) => pod.uid)) : undefined;
   }
 
   /**
@@ -247,7 +245,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
 
   #answerTo(
     { standing, named }: FleetPlan<Step>,
-    rollOut: RollOutOfObject,
+    rollOut: RollOutOfObject<Step>,
     { most, isIdle }: { readonly most: number; readonly isIdle: boolean },
   ): AnswerKind {
     const { permits, failure } = rollOut;
@@ -274,7 +272,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   }
 
   /** The wait with since when it has lasted, as far as this leader knows. */
-  #lasting(wait: Wait, { permits, wakeUps, failure }: RollOutOfObject, mostBytes: number): WaitingFor {
+  #lasting(wait: Wait, { permits, wakeUps, failure }: RollOutOfObject<Step>, mostBytes: number): WaitingFor {
     const lastsMs = wakeUps.waitsForMs(wait.reason, isOwn(wait, permits, failure));
     return waitWithin({ ...wait, since: new Date(this.#options.nowMs() - lastsMs).toISOString() }, mostBytes);
   }
@@ -309,7 +307,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     return answer;
   }
 
-  #rollOutOf(uid: string): RollOutOfObject {
+  #rollOutOf(uid: string): RollOutOfObject<Step> {
     const { fleet, log } = this.#options;
     const wake = () => {
       log.debug({ kind: fleet.kind, uid }, 'Wake the roll-out');
@@ -318,8 +316,10 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const rollOut = this.#rollOuts.get(uid) ?? {
       permits: new RollOutPermits({ longWaitMs: this.#options.longWaitMs ?? longWaitMs }),
       wakeUps: new WakeUps(wake),
-      refused: new RefusedPods(),
-      unanswered: new UnansweredUpdates(),
+      updates: new Updates<Step>({
+        updateIn: (step) => fleet.updateIn?.(step),
+        attemptsOf: (step) => this.#failed.attemptsOf(uid, step),
+      }),
     };
     this.#rollOuts.set(uid, rollOut);
     return rollOut;
@@ -415,10 +415,12 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const grown = this.#grown.get(uid) ?? 1;
     this.#grown.delete(uid);
     const planned = [...plan.upkeep, ...plan.disruption];
-    const lost = await this.#lostUpdates(uid, planned);
-    const lostSteps = new Set(lost.map(({ step }) => step));
-    const isDue = (step: Step) =>
-      this.#failed.isDue(uid, step) && !this.#isWaitedOut(uid, step) && !lostSteps.has(step);
+    const updates = () => this.#rollOuts.get(uid)?.updates;
+    const lost = await updates()?.lost(planned, () => this.#catchUp(uid));
+    if (lost) this.add(uid, 'ownWrites');
+    const lostSteps = new Set(lost?.map(({ step }) => step));
+    const isWaitedOut = (step: Step) => updates()?.isWaitedOut(step) === true;
+    const isDue = (step: Step) => this.#failed.isDue(uid, step) && !isWaitedOut(step) && !lostSteps.has(step);
     const upkeep = await this.#act(uid, world, runsOf(plan.upkeep.filter(isDue), together), begins, {
       grownBefore: grown,
     });
@@ -428,8 +430,9 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       done: [...upkeep.done, ...disruption.done],
       failures: [...upkeep.failures, ...disruption.failures],
     };
-    const { refused, failures } = this.#noteUpdates(uid, results, lost);
-    const trialsEnd = this.#rollOuts.get(uid)?.refused.tryOut(this.#trialsIn(plan, world));
+    const { refused, failures } = this.#noteUpdates(uid, results, lost ?? []);
+    const dryRun = (step: Step) => fleet.act(step, world, this.#stop.signal, () => this.#mayWrite());
+    const trialsEnd = updates()?.tryOut(plan.trials, dryRun);
     void trialsEnd?.then(() => this.add(uid, 'ownWrites'));
     const hadFailed = this.#failed.has(uid);
     const givenBack = new Set(refused.map(({ step }) => step));
@@ -443,17 +446,16 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const dueInMs = plan.againInMs && Math.max(Math.ceil(plannedAtMs + plan.againInMs - performance.now()), 0);
     // Timers take whole milliseconds, and must not come too early.
     const inMs = ({ step, retryAtMs }: FailedStep<Step>) =>
-      this.#isWaitedOut(uid, step) ? undefined : Math.ceil(retryAtMs - performance.now());
-    const doubtInMs = this.#rollOuts.get(uid)?.unanswered.dueInMs();
-    const trialInMs = this.#rollOuts.get(uid)?.refused.dueInMs(plan.trials?.more ?? false);
+      isWaitedOut(step) ? undefined : Math.ceil(retryAtMs - performance.now());
+    const duesInMs = updates()?.duesInMs(plan.trials?.more ?? false) ?? [];
     const [failure] = [...failures, ...refused];
-    const retry = soonest([...failed.map(inMs), trialInMs]);
+    const retry = soonest([...failed.map(inMs), ...duesInMs]);
     if (failure !== undefined) this.#tellFailure(uid, failure.error, retry?.againInMs ?? 0);
     else onPass?.('done');
     const [first] = failed;
     // Report persistent failures to the roll-out.
     const wait = first && waitAfter((failures[0] ?? first).error);
-    return soonest([dueInMs, ...failed.map(inMs), trialInMs, doubtInMs, this.#judgeRollOut(uid, permit, plan, wait)]);
+    return soonest([dueInMs, ...failed.map(inMs), ...duesInMs, this.#judgeRollOut(uid, permit, plan, wait)]);
   }
 
   /** Nothing is permitted before a roll-out has asked, or after it has ended. */
@@ -498,88 +500,15 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     return outcome;
   }
 
-  /**
-   * Takes in which pods were updated, and separates the updates that the API server has refused (P-7) from what has failed
-   * otherwise; those that were `lost` are refused as well.
-   */
   #noteUpdates(
     uid: string,
-    { done, failures }: StepResults<Step>,
+    results: StepResults<Step>,
     lost: StepResults<Step>['failures'],
-  ): Pick<StepResults<Step>, 'failures'> & { readonly refused: StepResults<Step>['failures'] } {
-    const { fleet } = this.#options;
-    const updateIn = (step: Step) => fleet.updateIn?.(step);
-    if (![...done, ...failures, ...lost].some(({ step }) => updateIn(step))) return { failures, refused: [] };
-    const rollOut = this.#rollOutOf(uid);
-    const { permits, unanswered } = rollOut;
-    for (const { step, error } of failures) {
-      const update = updateIn(step);
-      const isLast = update !== undefined && rollOut.refused.knows(update.pod.uid);
-      if (update && mayBeMade(error)) unanswered.note(update.pod, update.revision, { error, isLast });
-      else permits.notBegun(update?.pod.uid);
-    }
-    for (const { step } of lost) permits.notBegun(updateIn(step)?.pod.uid);
-    const { refused: answered = [], failed = [] } = Object.groupBy(failures, ({ step, error }) =>
-      this.#isGivenBack(uid, step, error) ? 'refused' : 'failed',
-    );
-    const refused = [...answered, ...lost];
-    const updated = done.flatMap(({ step, isChange }) => {
-      const update = isChange ? updateIn(step) : undefined;
-      return update?.isWhole ? [update] : [];
-    });
-    const given = refused.flatMap(({ step, error }) => {
-      const update = updateIn(step);
-      return update ? [{ ...update, error }] : [];
-    });
-    for (const { pod } of updated) unanswered.settle(pod.uid);
-    const [first] = [...given, ...updated];
-    if (first) rollOut.refused.note(first.revision, { done: updated.map(({ pod }) => pod), refused: given });
-    return { refused, failures: failed };
-  }
-
-  /** Whether an update is not sent any more, as its requests got no answer. */
-  #isWaitedOut(uid: string, step: Step): boolean {
-    const update = this.#options.fleet.updateIn?.(step);
-    return (
-      update !== undefined && this.#rollOuts.get(uid)?.unanswered.isWaitedOut(update.pod.uid, update.revision) === true
-    );
-  }
-
-  /**
-   * The planned updates of which no request got an answer, and none can be made any more, as the API server shows. What is not
-   * planned any more is forgotten then.
-   */
-  async #lostUpdates(uid: string, planned: readonly Step[]): Promise<StepResults<Step>['failures']> {
-    const { unanswered } = this.#rollOuts.get(uid) ?? {};
-    if (unanswered === undefined || unanswered.isEmpty) return [];
-    const over = unanswered.over();
-    if (over.size === 0) return [];
-    if (!(await this.#catchUp(uid))) {
-      unanswered.waitAgain([...over.keys()]);
-      return [];
-    }
-    for (const podUid of over.keys()) unanswered.settle(podUid);
-    this.add(uid, 'ownWrites');
-    return planned.flatMap((step) => {
-      const { pod, revision } = this.#options.fleet.updateIn?.(step) ?? {};
-      const lost = over.get(pod?.uid ?? '');
-      return lost && lost.revision === revision ? [{ step, error: lost.error }] : [];
-    });
-  }
-
-  /** Whether the API server has refused an update, so that its pod is given back. */
-  #isGivenBack(uid: string, step: Step, error: unknown): boolean {
-    const isUpdate = this.#options.fleet.updateIn?.(step) !== undefined;
-    return isUpdate && isRefused(error, this.#failed.attemptsOf(uid, step) + 1);
-  }
-
-  #trialsIn({ trials }: FleetPlan<Step>, world: World): readonly Trial[] {
-    const { fleet } = this.#options;
-    const dryRun = (step: Step) => fleet.act(step, world, this.#stop.signal, () => this.#mayWrite());
-    return (trials?.steps ?? []).flatMap((step) => {
-      const update = fleet.updateIn?.(step);
-      return update ? [{ ...update, dryRun: () => dryRun(step) }] : [];
-    });
+  ): ReturnType<Updates<Step>['note']> {
+    const isUpdate = ({ step }: { readonly step: Step }) => this.#options.fleet.updateIn?.(step) !== undefined;
+    if (![...results.done, ...results.failures, ...lost].some(isUpdate)) return { ...results, refused: [] };
+    const { updates, permits } = this.#rollOutOf(uid);
+    return updates.note(results, lost, (podUid) => permits.notBegun(podUid));
   }
 
   /** A disruption is on its way until it has an answer. */
@@ -612,7 +541,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const begins = [...plan.disruption, ...plan.upkeep.filter((step) => updateIn?.(step) !== undefined)];
     const podsOf = (steps: readonly Step[]) => new Set(steps.flatMap((step) => podOf(step)?.uid ?? []));
     const failing = podsOf(begins.filter((step) => this.#failed.hasFailed(uid, step)));
-    const waitedOut = podsOf(begins.filter((step) => this.#isWaitedOut(uid, step)));
+    const waitedOut = podsOf(begins.filter((step) => rollOut.updates.isWaitedOut(step)));
     const inFlight = permits.pods().size;
     const inMs = permits.judgeBatches(granted, plan, { failing, waitedOut });
     const endsBatch = permits.isEnding || permits.pods().size < inFlight;
@@ -620,8 +549,8 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     if (wait === undefined) delete rollOut.wait;
     else rollOut.wait = wait;
     wakeUps.look({ ...foundIn(plan, rollOut), endsBatch });
-    if (plan.standing.kind === 'allDone') rollOut.refused.forget();
-    const isOver = permits.isIdle && wakeUps.isOver && rollOut.refused.isEmpty && rollOut.unanswered.isEmpty;
+    if (plan.standing.kind === 'allDone') rollOut.updates.refused.forget();
+    const isOver = permits.isIdle && wakeUps.isOver && rollOut.updates.isEmpty;
     if (isOver && !plan.rollOut?.isWanted) this.#forgetRollOut(uid);
     return inMs;
   }
@@ -630,7 +559,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   async #catchUp(uid: string): Promise<boolean> {
     const { fleet, log } = this.#options;
     try {
-      await fleet.catchUp(uid, this.#stop.signal, this.#rollOuts.get(uid)?.unanswered.pods() ?? []);
+      await fleet.catchUp(uid, this.#stop.signal, this.#rollOuts.get(uid)?.updates.podsInDoubt() ?? []);
       return true;
     } catch (error) {
       log.debug({ kind: fleet.kind, uid, err: error }, 'Cannot see whether writes without an answer were made');
@@ -688,7 +617,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
           done.push({ step, isChange });
         } catch (error) {
           failures.push({ step, error });
-          if (together !== 'freely' && !this.#isGivenBack(uid, step, error)) batch.length = 0;
+          if (together !== 'freely' && !this.#rollOuts.get(uid)?.updates.isGivenBack(step, error)) batch.length = 0;
         }
       }
     };
@@ -750,7 +679,7 @@ function runsOf<Step>(steps: readonly Step[], together: (step: Step) => Together
 }
 
 /** What a plan means for a roll-out that is not told of it. */
-function foundIn<Step>({ standing, rollOut }: FleetPlan<Step>, { permits, failure }: RollOutOfObject): Found {
+function foundIn<Step>({ standing, rollOut }: FleetPlan<Step>, { permits, failure }: RollOutOfObject<Step>): Found {
   const wait = standing.kind === 'pods' ? undefined : waitIn(standing, failure);
   // a run that is aborted ends with its last batch, whose result says so
   const isAborted = standing.kind === 'aborted' && permits.isIdle;
