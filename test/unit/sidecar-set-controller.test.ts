@@ -14,6 +14,7 @@ import { SidecarSetFleet } from '../../watcher/kinds/sidecar-set/fleet.ts';
 import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import { sidecarSetDraft } from '../support/objects/sidecar-set.ts';
+import { alive } from '../support/played-roll-out.ts';
 import { podWith, sidecarSet } from '../support/sidecar-world.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -320,6 +321,36 @@ describe('the controller of SidecarSets', () => {
       'get pods/b',
     ]);
     expect(fleet.look('set-uid')?.pods.map(({ metadata }) => metadata.name)).toEqual(['b']);
+  });
+
+  it('P-7: a write without an answer is told as such, and made again', async () => {
+    const cluster = new MemoryCluster();
+    cluster.put(sidecarSets, sidecarSet('log:2', { generation: 2 }));
+    cluster.put(kubeResource.pods, podWith(sidecarSet('log:1'), 'a'));
+    cluster.put(kubeResource.namespaces, { metadata: { name: 'shop' } });
+    let unanswered = 0;
+    const meet = ({ verb, plural }: SeenCall) => {
+      if (verb === 'patch' && plural === 'pods' && unanswered++ === 0) throw noAnswer(verb, 'connection reset');
+    };
+    let fleet: SidecarSetFleet | undefined;
+    const controllerOf = (context: ControllerContext): Controller => {
+      const kept = new SidecarSetFleet(context);
+      fleet = kept;
+      return { wantAll: () => undefined, begin: (term) => kept.begin(term), stop: () => kept.stop() };
+    };
+    const controller = await runController(controllerOf, { cluster, meet });
+    running.push(controller);
+    fleet?.add('set-uid', 'fullPass');
+    await waitFor('the status', () => statusIn(cluster)?.latestRevision !== undefined);
+    const asked = await waitFor('the pod', () => {
+      const answer = fleet?.queue?.next('set-uid');
+      return answer?.kind === 'pods' && answer.batches[0];
+    });
+    if (!asked) throw new Error('no pod may go');
+    void fleet?.queue?.carryOut('set-uid', { number: 1, batch: asked }, alive).catch(() => undefined);
+    await waitFor('the next write', () => unanswered > 1);
+    for (const warning of controller.warnings) expect(warning).not.toContain('Cannot read properties');
+    expect(controller.warnings.join()).toContain('Reconcile failed');
   });
 
   it('SCS-8: leaves pods and the SidecarSet alone while it is deleted', async () => {

@@ -537,9 +537,9 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const { permits, wakeUps } = rollOut;
     if (failure === undefined) delete rollOut.failure;
     else rollOut.failure = failure;
-    const { podOf, updateIn } = this.#options.fleet;
-    const begins = [...plan.disruption, ...plan.upkeep.filter((step) => updateIn?.(step) !== undefined)];
-    const podsOf = (steps: readonly Step[]) => new Set(steps.flatMap((step) => podOf(step)?.uid ?? []));
+    const { fleet } = this.#options;
+    const begins = [...plan.disruption, ...plan.upkeep.filter((step) => fleet.updateIn?.(step) !== undefined)];
+    const podsOf = (steps: readonly Step[]) => new Set(steps.flatMap((step) => fleet.podOf(step)?.uid ?? []));
     const failing = podsOf(begins.filter((step) => this.#failed.hasFailed(uid, step)));
     const waitedOut = podsOf(begins.filter((step) => rollOut.updates.isWaitedOut(step)));
     const inFlight = permits.pods().size;
