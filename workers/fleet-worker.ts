@@ -14,7 +14,8 @@ import { queues } from '../api/engine/operations.ts';
 import type { TemporalPlace } from '../api/engine/temporal-place.ts';
 import { fleetResource } from '../api/fleet/fleet-kinds.ts';
 import { backOff } from '../kube/back-off.ts';
-import { mostInBatch } from '../plan/fleet/batch.ts';
+import { mostInBatch } from '../plan/permits/in-flight.ts';
+
 import { observeActivities } from '../process/activity-interceptor.ts';
 import type { Logger } from '../process/log.ts';
 import type { Metrics } from '../process/metrics.ts';

@@ -1,19 +1,17 @@
-import { isCancellation, sleep, workflowInfo } from '@temporalio/workflow';
+import { workflowInfo } from '@temporalio/workflow';
 import type { SignalPlace } from '../activities/temporal/signals.ts';
 import { type CommandName, rollOutCommandNames } from '../api/engine/operations.ts';
 import { type RollOutOperation, rollOutId } from '../api/fleet/operation.ts';
-import type { Answer } from '../plan/fleet/permit.ts';
+import type { PodBatch } from '../plan/fleet/batch.ts';
 import {
   abortedBy,
   asked,
   asks,
   begun,
-  carriedIn,
   detailsOf,
   doneReason,
   handedInAgain,
   heard,
-  type InFlight,
   inFlightText,
   isEnding,
   isHold,
@@ -25,9 +23,9 @@ import {
   type RollOutProgress,
   shownWait,
 } from '../plan/fleet/roll-out.ts';
-import { refusedPauseMs } from '../plan/refused-pause.ts';
+import { carriedIn, type InFlight } from '../plan/permits/in-flight.ts';
 import { fitting } from '../plan/text-size.ts';
-import { commandLane, givenCommand, type News, type PlacedCommand } from './roll-out-commands.ts';
+import { commandLane, givenCommand, type PlacedCommand } from './roll-out-commands.ts';
 import { fleetBatches, fleetLooks, kube } from './shared/activities.ts';
 import { type Displayed, newDisplay } from './shared/display.ts';
 import { newGrace } from './shared/grace.ts';
@@ -36,9 +34,8 @@ import { newInbox } from './shared/inbox.ts';
 import { type Announcement, beginOperation } from './shared/operation.ts';
 import { type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { deleted, endAs, type OperationResult, type Outcome, showEnd } from './shared/outcome.ts';
-import { asRefusal, reasonOf, refusedWait } from './shared/refusals.ts';
+import { newCarrier, newQuestion, questionTimeout } from './shared/permits.ts';
 import { podBatch } from './shared/results.ts';
-import { type Revocable, revocable } from './shared/revocable.ts';
 import { type Fields, listOf, number, object, optional, text } from './shared/shape.ts';
 
 /** What a run leaves to the next one; what it knows of the object and its orders comes with the operation. */
@@ -55,7 +52,7 @@ const rollOutHandOver: Fields<RollOutHandOver> = {
   commands: listOf(givenCommand),
   next: number,
   inFlight: listOf(
-    object<InFlight>({
+    object<InFlight<PodBatch>>({
       ...{ number, batch: podBatch, startedAtMs: number },
       ...{ term: optional(text), namedAgainAtMs: optional(number) },
     }),
@@ -100,10 +97,23 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
     },
   );
   const { operator } = run;
-  const question = asker(operation, inbox, before.refusals);
+  const { kind, target } = operation;
+  const question = newQuestion(
+    inbox,
+    () => {
+      const options = { summary: 'which pods go next', ...questionTimeout };
+      const input = { kind, target, justPermitted: justPermitted(progress, Date.now()), carried: carriedIn(progress) };
+      return fleetLooks['fleet.v1.next'].executeWithOptions(options, [input]);
+    },
+    before.refusals,
+  );
 
   return await run.carryOut(async () => {
-    const batches = carrier(operation, inbox);
+    const batches = newCarrier(inbox, (one: InFlight<PodBatch>) => {
+      const { number, batch } = one;
+      const options = { summary: inFlightText(progress, one) };
+      return fleetBatches['fleet.v1.carryOutBatch'].executeWithOptions(options, [{ kind, target, number, batch }]);
+    });
     const display = newDisplay();
     const grace = newGrace('wait for the batches in flight', () => inbox.put({ kind: 'graceOver' }));
     for (;;) {
@@ -122,9 +132,9 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
         }
         progress = handedInAgain(progress, Date.now());
         // what is in a batch is not named again, so the batches come first
-        batches.carryOut(progress);
+        batches.carryOut(progress.inFlight, mayBegin(progress));
         if (asks(progress) && !question.isOpen() && !isLast) {
-          question.ask(progress);
+          question.ask();
           progress = asked(progress);
         }
         if (progress.end === undefined || isFinishing(progress)) display(displayed(progress));
@@ -204,77 +214,6 @@ function endOf(
       return { kind: 'Canceled', reason: 'Aborted', message: done };
   }
 }
-
-/** Sees that each batch in flight is carried out, once, and no other. What comes of it is an event. */
-function carrier({ kind, target }: RollOutOperation, inbox: News) {
-  const begun = new Set<number>();
-  const permits = new Map<number, Revocable<unknown>>();
-
-  return {
-    carryOut(progress: RollOutProgress): void {
-      const wanted = new Set(progress.inFlight.map(({ number }) => number));
-      for (const [number, permit] of permits) if (!wanted.has(number)) permit.revoke();
-      for (const inFlight of mayBegin(progress)) {
-        const { number, batch } = inFlight;
-        if (begun.has(number)) continue;
-        begun.add(number);
-        const options = { summary: inFlightText(progress, inFlight) };
-        const input = { kind, target, number, batch };
-        const permit = revocable(() => fleetBatches['fleet.v1.carryOutBatch'].executeWithOptions(options, [input]));
-        permits.set(number, permit);
-        void permit.result
-          .then(
-            (result) => inbox.put({ kind: 'carriedOut', number, result, atMs: Date.now() }),
-            (error: unknown) => inbox.put({ kind: 'lost', number, why: whyLost(error) }),
-          )
-          .finally(() => permits.delete(number));
-      }
-    },
-    /** Takes back the permits of all batches. What has begun is finished without them. */
-    withdraw(): void {
-      for (const permit of permits.values()) permit.revoke();
-    },
-  };
-}
-
-function whyLost(error: unknown): string {
-  return isCancellation(error) ? 'taken back, as an operator holds the roll-out' : asRefusal(reasonOf(error)).message;
-}
-
-/** Asks which pods may go next, once at a time. What comes of it is an event. */
-function asker({ kind, target }: RollOutOperation, inbox: News, refusalsBefore = 0) {
-  let isOpen = false;
-  let refusals = refusalsBefore;
-
-  return {
-    isOpen: () => isOpen,
-    refusals: () => refusals,
-    ask(progress: RollOutProgress): void {
-      isOpen = true;
-      const input = { kind, target, justPermitted: justPermitted(progress, Date.now()), carried: carriedIn(progress) };
-      const { result } = revocable(() => fleetLooks['fleet.v1.next'].executeWithOptions(questionOptions, [input]));
-      void result.then(answered, refused);
-    },
-  };
-
-  function answered(answer: Answer): void {
-    isOpen = false;
-    refusals = 0;
-    inbox.put({ kind: 'answer', answer, atMs: Date.now() });
-  }
-
-  function refused(error: unknown): void {
-    isOpen = false;
-    const refusal = asRefusal(reasonOf(error));
-    inbox.put({ kind: 'notAnswered', waitingFor: refusedWait(refusal) });
-    void sleep(refusedPauseMs(refusal.reason, refusals++), { summary: 'retry after a refusal' }).then(() =>
-      inbox.put({ kind: 'changed' }),
-    );
-  }
-}
-
-/** An answer takes milliseconds; a watcher that hangs is not waited for. */
-const questionOptions = { summary: 'which pods go next', startToCloseTimeout: '5s' } as const;
 
 /** Whether it is aborted, and something is left to be finished or applied before it ends. */
 function isFinishing({ end, inFlight, commands }: RollOutProgress): boolean {

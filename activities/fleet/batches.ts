@@ -1,6 +1,7 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
-import type { Answer, BatchResult, CarriedBatches, JustPermitted } from '../../plan/fleet/permit.ts';
+import type { Answer, BatchResult, JustPermitted } from '../../plan/fleet/permit.ts';
+import type { CarriedBatches } from '../../plan/permits/in-flight.ts';
 import { shortened } from '../../plan/text-size.ts';
 import type { BatchRequest } from '../../watcher/fleet/held-batch.ts';
 import { type FleetDependencies, longestWhyBytes, whileItCounts } from './permit-holder.ts';

@@ -1,7 +1,8 @@
 import type { ObjectRef } from '../../api/core/refs.ts';
 import { imagePullJobs } from '../../api/image-pull-job/types.ts';
 import type { NextNodes, Wave, WaveOutcome, WaveQuestion } from '../../plan/images/pull-waves.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import type { PermitLife } from '../../watcher/permits/held.ts';
+
 import { type FleetDependencies, whileItCounts } from './permit-holder.ts';
 
 export interface TellNodesInput extends WaveQuestion {

@@ -3,9 +3,9 @@ import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
 import type { Answer, BatchResult } from '../../plan/fleet/permit.ts';
 import { shortened } from '../../plan/text-size.ts';
 import type { BatchRequest } from '../../watcher/fleet/held-batch.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import type { PermitProgress } from '../../watcher/fleet/permits.ts';
 import type { Question } from '../../watcher/fleet/queue.ts';
+import type { PermitLife } from '../../watcher/permits/held.ts';
 import { ConfirmedLife, type PermitLifeOptions, TakenBack } from './permit-life.ts';
 
 /** Failures travel through histories. */

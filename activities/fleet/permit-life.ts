@@ -1,4 +1,4 @@
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import type { PermitLife } from '../../watcher/permits/held.ts';
 
 /** What Temporal says when asked whether an attempt still counts. */
 export type Confirmation = 'counts' | 'cancelled' | 'gone';

@@ -9,7 +9,8 @@ import type {
   SwapStepAnswer,
   SwapStepRequest,
 } from '../../plan/sidecar-swap/model.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import type { PermitLife } from '../../watcher/permits/held.ts';
+
 import { type FleetDependencies, whileItCounts } from './permit-holder.ts';
 
 /** The controller of SidecarSets, as far as swaps need it; none while this watcher does not lead. */

@@ -3,6 +3,7 @@
  * as what was chosen and as what may be disrupted, so it is kept small: what is the same for all its pods is said once.
  */
 import { jsonBytes } from '../../api/base/json-bytes.ts';
+import { answerBytes, mostInAnswer, mostInBatch } from '../permits/in-flight.ts';
 import { fitting, listed, shortened, summaryBytes } from '../text-size.ts';
 
 /** How a pod gets its revision. */
@@ -41,16 +42,8 @@ export interface ChosenPod {
   readonly containers?: ContainerOrder;
 }
 
-/** The most pods of one batch, and the most bytes of JSON, so that a batch and its verdict take 8 KB each at most. */
-export const mostInBatch = 40;
+/** The most bytes of a batch as JSON, so that a batch and its verdict take 8 KB each at most. */
 export const batchBytes = 7 * 1024;
-
-/** So many batches of a roll-out are in flight at once. */
-export const mostInFlight = 25;
-
-/** The most pods that an answer names, and the most bytes of JSON. */
-export const mostInAnswer = 200;
-export const answerBytes = 32 * 1024;
 
 /** The batch of these pods, as many of the first as it can hold. */
 export function batchOf(revision: string, chosen: readonly [ChosenPod, ...ChosenPod[]]): PodBatch {

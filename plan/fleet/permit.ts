@@ -2,6 +2,7 @@
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import type { Wait } from '../decision.ts';
+import type { AnswerOrder } from '../permits/in-flight.ts';
 import type { BatchOutcome, ChosenPod, PodBatch } from './batch.ts';
 
 /**
@@ -39,25 +40,10 @@ export type Answer = AnswerKind & {
   readonly order?: AnswerOrder;
 };
 
-export interface AnswerOrder {
-  /** Of a leading watcher: no other has the same. */
-  readonly term: string;
-  /** Grows with each answer of the term. */
-  readonly nth: number;
-}
-
 /** Pods that have just been permitted: the leading watcher may not have their batches yet. */
 export interface JustPermitted {
   readonly revision: string;
   readonly uids: readonly string[];
-}
-
-/** The batches of a run that count when it asks. */
-export interface CarriedBatches {
-  /** In flight. */
-  readonly numbers: readonly number[];
-  /** The number of the next one: those from it on are handed in later. */
-  readonly next: number;
 }
 
 export type AnswerKind =

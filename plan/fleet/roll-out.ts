@@ -9,9 +9,22 @@
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import {
+  afterAnswer,
+  type BatchItems,
+  handedInAnew,
+  type InFlight,
+  mostShown,
+  notReceived,
+  notRunning,
+  onTheirWay,
+  type Permitting,
+  standingOf,
+  withBatches,
+} from '../permits/in-flight.ts';
 import { shortened, summaryBytes } from '../text-size.ts';
-import { batchText, mostInAnswer, mostInBatch, mostInFlight, type PodBatch, podsOf } from './batch.ts';
-import type { Answer, AnswerOrder, BatchResult, CarriedBatches, JustPermitted } from './permit.ts';
+import { batchText, type PodBatch, podsOf } from './batch.ts';
+import type { Answer, BatchResult, JustPermitted } from './permit.ts';
 import {
   isHeld,
   nameInOrders,
@@ -23,22 +36,12 @@ import {
 } from './roll-out-orders.ts';
 
 /** Where a roll-out stands. */
-export interface RollOutProgress {
+export interface RollOutProgress extends Permitting<PodBatch> {
   readonly facts: RollOutFacts;
   /** Of the object; empty where it has none. Absent: unknown. */
   readonly namespace?: string;
   /** The commands that the leading watcher has not applied yet, in the order in which they were given. */
   readonly commands: readonly GivenCommand[];
-  /** The number of the next batch, from 1. */
-  readonly next: number;
-  /** The batches that are carried out, in the order of their numbers. */
-  readonly inFlight: readonly InFlight[];
-  /** It is to be asked which pods may go next. */
-  readonly mustAsk: boolean;
-  /** It has heard no answer yet. */
-  readonly isNew?: true;
-  /** Of the last answer, if it is known. */
-  readonly order?: AnswerOrder;
   readonly waitingFor?: WaitingFor;
   /** Why the first of the commands is not applied yet. Absent: that is not known, or there is none. */
   readonly notApplied?: WaitingFor;
@@ -53,17 +56,6 @@ export interface RollOutProgress {
 
 /** `aborted`: by an operator. `withdrawn`: the object is being deleted, or gone. */
 export type RollOutEnd = 'done' | 'aborted' | 'withdrawn';
-
-/** A batch that is carried out. */
-export interface InFlight {
-  readonly number: number;
-  readonly batch: PodBatch;
-  readonly startedAtMs: number;
-  /** The leading watcher that has named its pods. Absent: unknown. */
-  readonly term?: string;
-  /** Since when the leading watcher has named its pods once more, as if it had not received it. Absent: it has not. */
-  readonly namedAgainAtMs?: number;
-}
 
 /** A command as it was received. `by` may not be known before it is applied. */
 export interface GivenCommand extends Omit<OrderCommand, 'by'> {
@@ -94,14 +86,13 @@ const logLines = 12;
 /** So many commands wait to be applied at most, besides holds: they travel to the next run. */
 const mostCommands = 20;
 
-/** A batch gets to the leading watcher within this time, unless its activity is held up. */
-const handInMs = 5_000;
-
-/** So long a batch is on its way there. One that takes longer is named again. */
-const onTheWayMs = 1_000;
-
-/** So many of the batches in flight are named. */
-const mostShown = 5;
+const podItems: BatchItems<PodBatch> = {
+  idsOf: ({ pods }) => pods.map(({ uid }) => uid),
+  without(batch, ids) {
+    const pods = batch.pods.filter(({ uid }) => !ids.has(uid));
+    return pods.length > 0 ? { ...batch, pods } : undefined;
+  },
+};
 
 /** A roll-out that has just begun, or continues where an earlier run ended. */
 export function begun(
@@ -203,21 +194,13 @@ export function asked(progress: RollOutProgress): RollOutProgress {
 }
 
 /** The pods of the last batches, if the leading watcher may not have these yet when it is asked: a new run brings them all. */
-export function justPermitted({ inFlight, isNew }: RollOutProgress, nowMs: number): readonly JustPermitted[] {
-  const last = inFlight
-    .filter(({ startedAtMs }) => isNew || nowMs - startedAtMs < onTheWayMs)
-    .slice(-mostInAnswer / mostInBatch);
-  return last.map(({ batch }) => ({ revision: batch.revision, uids: batch.pods.map(({ uid }) => uid) }));
+export function justPermitted(progress: RollOutProgress, nowMs: number): readonly JustPermitted[] {
+  return onTheirWay(progress, nowMs).map((batch) => ({ revision: batch.revision, uids: podItems.idsOf(batch) }));
 }
 
 /** The batches that may be handed in. An answer and a hold may have been read together: then none, as the hold forbids them. */
-export function mayBegin({ inFlight, commands }: RollOutProgress): readonly InFlight[] {
+export function mayBegin({ inFlight, commands }: RollOutProgress): readonly InFlight<PodBatch>[] {
   return commands.some(isHold) ? [] : inFlight;
-}
-
-/** Which batches count, for the leading watcher to drop those that were taken back. */
-export function carriedIn({ inFlight, next }: RollOutProgress): CarriedBatches {
-  return { numbers: inFlight.map(({ number }) => number), next };
 }
 
 /** Whether it asks now. Not while a hold is on its way to the leading watcher, as nothing could be permitted. */
@@ -240,16 +223,13 @@ function answered(
   { atMs, isAsked = false }: { readonly atMs: number; readonly isAsked?: boolean },
 ): RollOutProgress {
   const { order } = answer;
-  if (order && before.order) {
-    const isOfAnother = before.order.term !== order.term;
-    // a result may be late, so only a question finds out who leads
-    if (isOfAnother && !isAsked) return { ...before, mustAsk: true };
-    if (!isOfAnother && before.order.nth > order.nth) return before;
-  }
+  const standing = standingOf(before, order, { isAsked });
+  if (standing === 'stale') return before;
+  if (standing === 'ofAnother') return { ...before, mustAsk: true };
   const { waitingFor: _, end: __, isIdle: ___, isNew: ____, ...known } = withFacts(before, answer.facts);
   const batches = answer.kind === 'pods' ? answer.batches : [];
-  const named = new Set(batches.flatMap(({ pods }) => pods.map(({ uid }) => uid)));
-  const inFlight = before.inFlight.map((one) => namedAgain(takenUp(one, before, order), named, atMs));
+  const named = new Set(batches.flatMap(podItems.idsOf));
+  const inFlight = afterAnswer(before, { ...(order && { order }), named, atMs }, podItems);
   const progress = { ...known, inFlight, ...(order && { order }) };
   switch (answer.kind) {
     case 'pods':
@@ -275,25 +255,17 @@ function answered(
 /** The pods that are in no batch yet go in further ones, as many as may be in flight. */
 function permitted(
   progress: RollOutProgress,
-  { batches, more, of, updated, order }: Extract<Answer, { kind: 'pods' }>,
+  { batches, more, of, updated }: Extract<Answer, { kind: 'pods' }>,
   atMs: number,
 ): RollOutProgress {
   const { inFlight, next } = progress;
-  const own = new Set(inFlight.flatMap(({ batch }) => batch.pods.map(({ uid }) => uid)));
-  const fresh = batches
-    .map((batch) => ({ ...batch, pods: batch.pods.filter(({ uid }) => !own.has(uid)) }))
-    .filter(({ pods }) => pods.length > 0);
-  const begun = fresh
-    .slice(0, Math.max(mostInFlight - inFlight.length, 0))
-    .map((batch, index) => ({ number: next + index, batch, startedAtMs: atMs, ...(order && { term: order.term }) }));
+  const { begun, hasRoom } = withBatches(progress, batches, podItems, atMs);
   const [batch] = batches;
-  const isStuck = ({ namedAgainAtMs = atMs }: InFlight) => atMs - namedAgainAtMs >= handInMs;
-  const stuck = begun.length > 0 ? [] : inFlight.filter(isStuck);
-  const hasRoom = inFlight.length + begun.length < mostInFlight;
+  const stuck = begun.length > 0 ? [] : notReceived(inFlight, atMs);
   return {
     ...progress,
     ...(batch && { summary: `${updated} of ${of} pods are of revision ${batch.revision}` }),
-    ...(stuck.length > 0 && { waitingFor: batchNotRunning(stuck) }),
+    ...(stuck.length > 0 && { waitingFor: notRunning(stuck, batchNotRunning) }),
     // pods of batches that do not get there would be answered again and again
     mustAsk: progress.mustAsk || (more && begun.length > 0 && hasRoom),
     next: next + begun.length,
@@ -302,64 +274,22 @@ function permitted(
 }
 
 /**
- * Batches that an earlier leader has named are handed in again, under numbers of their own: this may know nothing of them. Not
- * while a hold is on its way, as that forbids them. To be asked when all news are folded: a result of such a batch may be
- * among them.
+ * Batches that an earlier leader has named are handed in again. Not while a hold is on its way, as that forbids them. To be asked when all
+ * news are folded.
  */
 export function handedInAgain(progress: RollOutProgress, atMs: number): RollOutProgress {
-  const { inFlight, commands, next, order, end } = progress;
-  const isOfAnother = ({ term }: InFlight) => order !== undefined && term !== undefined && term !== order.term;
-  const stale = inFlight.filter(isOfAnother);
-  const isForbidden = end === 'withdrawn' || commands.some(isHold);
-  if (order === undefined || stale.length === 0 || isForbidden) return progress;
-  const again = stale.map(
-    ({ batch }, index): InFlight => ({
-      number: next + index,
-      batch,
-      startedAtMs: atMs,
-      term: order.term,
-    }),
-  );
-  return {
-    ...progress,
-    next: next + again.length,
-    inFlight: [...inFlight.filter((one) => !isOfAnother(one)), ...again],
-    log: withLine(progress.log, againText(stale, again)),
-  };
+  if (progress.end === 'withdrawn' || progress.commands.some(isHold)) return progress;
+  const anew = handedInAnew(progress, atMs);
+  if (anew === undefined) return progress;
+  const { line, ...inFlight } = anew;
+  return { ...progress, ...inFlight, log: withLine(progress.log, line) };
 }
 
-function againText(stale: readonly InFlight[], again: readonly InFlight[]): string {
-  const numbers = (batches: readonly InFlight[]) => {
-    const more = batches.length > mostShown ? ` and ${batches.length - mostShown} more` : '';
-    return `${batches
-      .slice(0, mostShown)
-      .map(({ number }) => number)
-      .join(', ')}${more}`;
-  };
-  return `another watcher leads: handed in again are batches ${numbers(stale)}, as ${numbers(again)}`;
-}
-
-/** A new run has handed in its batches to whoever answers it first. */
-function takenUp(one: InFlight, { isNew }: RollOutProgress, order: AnswerOrder | undefined): InFlight {
-  return isNew && order ? { ...one, term: order.term } : one;
-}
-
-/** The batch, with since when each answer has named pods of it: the leading watcher has not received it. */
-function namedAgain(inFlight: InFlight, named: ReadonlySet<string>, atMs: number): InFlight {
-  const { namedAgainAtMs = atMs, ...others } = inFlight;
-  return others.batch.pods.some(({ uid }) => named.has(uid)) ? { ...others, namedAgainAtMs } : others;
-}
-
-function batchNotRunning(stuck: readonly InFlight[]): WaitingFor {
-  const since = Math.min(...stuck.map(({ startedAtMs }) => startedAtMs));
-  return {
-    reason: 'BatchNotRunning',
-    since: new Date(since).toISOString(),
-    blockedBy: stuck.slice(0, mostShown).map(({ number }) => `batch/${number}`),
-    blockedCount: stuck.length,
-    unblock: 'The pods of these batches may go, but their activities are not running: unpause or reset them',
-  };
-}
+const batchNotRunning = {
+  reason: 'BatchNotRunning',
+  name: 'batch',
+  unblock: 'The pods of these batches may go, but their activities are not running: unpause or reset them',
+} as const;
 
 /** What the object asks for now, unless that is older than what is known. */
 function withFacts(progress: RollOutProgress, facts: RollOutFacts | undefined): RollOutProgress {
@@ -402,7 +332,7 @@ function isPaused(progress: RollOutProgress): boolean {
 }
 
 /** What a batch does, as people read it in the history: `undo: update shop-a in place`. */
-export function inFlightText(progress: Pick<RollOutProgress, 'facts'>, { batch }: InFlight): string {
+export function inFlightText(progress: Pick<RollOutProgress, 'facts'>, { batch }: InFlight<PodBatch>): string {
   const goesBack = ordersIn(progress)?.undo?.to === batch.revision;
   return goesBack ? shortened(`undo: ${batchText(batch)}`, summaryBytes) : batchText(batch);
 }

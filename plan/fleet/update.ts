@@ -5,11 +5,13 @@
  * walk along the line ends, or passes over it to pods that cost nothing. A start takes a permit; pods that are out of service
  * for their update, or were held for it and are free now, continue without one, also while the roll-out is held (P-7).
  */
+
 import { sameJson } from '../../api/base/json.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { podMark } from '../../api/fleet/marks.ts';
 import { type ControllerRevision, revisionOfPod } from '../../api/fleet/revision.ts';
-import { type ChosenPod, mostInAnswer } from './batch.ts';
+import { mostInAnswer } from '../permits/in-flight.ts';
+import type { ChosenPod } from './batch.ts';
 import {
   batchesOf,
   budgetRetryMs,

@@ -7,13 +7,15 @@
  * The walk along the line ends at the first pod for which the budget has no room. A pod with a sidecar that is swapped
  * under traffic takes its part of the budget, too; it is written when its operation has handed in the first step.
  */
+
 import type { Pod } from '../../api/core/pod.ts';
-import { type ChosenPod, mostInAnswer } from '../fleet/batch.ts';
+import type { ChosenPod } from '../fleet/batch.ts';
 import type { PodWrite } from '../fleet/in-place/update.ts';
 import type { Trials } from '../fleet/permit.ts';
 import { asSeen } from '../fleet/pods.ts';
 import type { Prefetch } from '../fleet/prefetch.ts';
 import { isUntried, refusalOf, refusedFor, trialsAmong } from '../fleet/refused-updates.ts';
+import { mostInAnswer } from '../permits/in-flight.ts';
 import { admission, type UpdateDemand, updateDemand } from './budget.ts';
 import type { ClassifiedPod } from './classify.ts';
 import type { SidecarSetInput, SidecarSetStep } from './input.ts';

@@ -3,6 +3,7 @@
  * reflectors, caches and queue, and an API server in memory; simulated nodes play the kubelet, and fail the test when a
  * container is stopped to which Services still send requests.
  */
+
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { type JsonObject, objectOr } from '../../api/base/json.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
@@ -21,7 +22,8 @@ import { isInPlaceComplete } from '../../plan/fleet/in-place/completion.ts';
 import type { Answer } from '../../plan/fleet/permit.ts';
 import { isPodReady } from '../../plan/fleet/pods.ts';
 import type { ControllerOf } from '../../watcher/controller.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import type { PermitLife } from '../../watcher/permits/held.ts';
+
 import { type ControllerContextOptions, type RunningController, runController } from './controller-context.ts';
 import { type Meet, MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
 import { strategicMerge } from './fake-api/strategic-merge.ts';

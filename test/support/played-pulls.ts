@@ -3,7 +3,8 @@ import type { NodeHolder } from '../../activities/fleet/nodes.ts';
 import type { FirstWave, PullJobOperation } from '../../api/image-pull-job/operation.ts';
 import { begun, begunWith, heard, type PullNews, wantedQuestion } from '../../plan/images/pull-on-nodes.ts';
 import type { NextNodes, WaveOutcome } from '../../plan/images/pull-waves.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import type { PermitLife } from '../../watcher/permits/held.ts';
+
 import type { WantedOperation } from '../../watcher/starter.ts';
 
 /** A life that ends when the test says so. */

@@ -1,7 +1,7 @@
 import { type BatchOutcome, type PodBatch, podsOf } from '../../plan/fleet/batch.ts';
 import type { Answer, BatchResult } from '../../plan/fleet/permit.ts';
 import type { BatchRequest } from '../../watcher/fleet/held-batch.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import type { PermitLife } from '../../watcher/permits/held.ts';
 
 /** The queue of a leader, as a roll-out sees it. */
 export interface PlayedQueue {

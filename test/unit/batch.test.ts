@@ -1,17 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
-import {
-  answerBytes,
-  batchBytes,
-  batchesOf,
-  batchOf,
-  batchText,
-  type ChosenPod,
-  mostInAnswer,
-  mostInBatch,
-  podsOf,
-} from '../../plan/fleet/batch.ts';
+import { batchBytes, batchesOf, batchOf, batchText, type ChosenPod, podsOf } from '../../plan/fleet/batch.ts';
+import { answerBytes, mostInAnswer, mostInBatch } from '../../plan/permits/in-flight.ts';
 import { batchPayloadBytes, summaryBytes } from '../../plan/text-size.ts';
 import '../support/property-seed.ts';
 

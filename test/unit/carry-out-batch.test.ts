@@ -9,7 +9,7 @@ import type { PermitHolder } from '../../activities/fleet/permit-holder.ts';
 import type { Confirmation } from '../../activities/fleet/permit-life.ts';
 import { batchOf } from '../../plan/fleet/batch.ts';
 import type { Answer, BatchResult } from '../../plan/fleet/permit.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import type { PermitLife } from '../../watcher/permits/held.ts';
 
 const target = { namespace: 'shop', name: 'web', uid: 'fleet-1' };
 const request = {

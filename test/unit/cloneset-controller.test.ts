@@ -5,8 +5,8 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { engineStuck } from '../../api/engine/engine-trouble.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { batchOf, type ChosenPod } from '../../plan/fleet/batch.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { cloneSetController } from '../../watcher/kinds/cloneset/controller.ts';
+import type { PermitLife } from '../../watcher/permits/held.ts';
 import {
   claim,
   cloneSet,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { cloneSetWorkloads } from '../../plan/cloneset/planner.ts';
-import { mostInAnswer, mostInBatch } from '../../plan/fleet/batch.ts';
 import { question } from '../../plan/fleet/permit.ts';
+import { mostInAnswer, mostInBatch } from '../../plan/permits/in-flight.ts';
 import {
   cloneSet,
   heldByOperator,

@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { KubeError } from '../../kube/failures.ts';
-import { batchOf, type ChosenPod, mostInFlight } from '../../plan/fleet/batch.ts';
+import { batchOf, type ChosenPod } from '../../plan/fleet/batch.ts';
 import type { Answer } from '../../plan/fleet/permit.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import { mostInFlight } from '../../plan/permits/in-flight.ts';
 import { RollOutPermits } from '../../watcher/fleet/permits.ts';
+import type { PermitLife } from '../../watcher/permits/held.ts';
 import { fleetWithOldPods } from '../support/fleet-of-old-pods.ts';
 import type { TrivialFleet } from '../support/trivial-fleet.ts';
 
@@ -227,7 +228,7 @@ describe('a batch', () => {
     await pass(600);
     expect(await now(earlier)).toMatchObject({ pods: [{ why: 'it is in batch 6' }] });
     expect(await now(later)).toBeUndefined();
-    const ended = expect(later).rejects.toThrow('the roll-out has taken the batch back');
+    const ended = expect(later).rejects.toThrow('the operation has taken the batch back');
     pending(queue.carryOut(uid, request('run-2', 1), forEver));
     await ended;
   });
@@ -236,7 +237,7 @@ describe('a batch', () => {
     const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 4 });
     const lost = queue.carryOut(uid, batch(1, 'pod-0', 'pod-1'), forEver);
     const kept = [queue.carryOut(uid, batch(2, 'pod-2'), forEver), queue.carryOut(uid, batch(4, 'pod-3'), forEver)];
-    const ended = expect(lost).rejects.toThrow('the roll-out has taken the batch back');
+    const ended = expect(lost).rejects.toThrow('the operation has taken the batch back');
     await pass(10_000);
     // batch 4 is on its way behind the question
     queue.next(uid, { carried: { numbers: [2], next: 4 } });

@@ -3,8 +3,9 @@ import fc from 'fast-check';
 import { pino } from 'pino';
 import { batchOf } from '../../plan/fleet/batch.ts';
 import type { FleetPlan, NamedPod, Permit, Standing } from '../../plan/fleet/permit.ts';
-import type { FleetKind, PermitLife } from '../../watcher/fleet/kind.ts';
+import type { FleetKind } from '../../watcher/fleet/kind.ts';
 import { FleetQueue } from '../../watcher/fleet/queue.ts';
+import type { PermitLife } from '../../watcher/permits/held.ts';
 
 /** What the planner answers at one pass, and how its steps go. */
 interface ScriptedPlan {

@@ -3,7 +3,8 @@ import { KubeError } from '../../kube/failures.ts';
 import { batchOf, type ChosenPod } from '../../plan/fleet/batch.ts';
 import { asked, begun, heard } from '../../plan/fleet/roll-out.ts';
 import { heldBatch, restsForMs } from '../../watcher/fleet/held-batch.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import type { PermitLife } from '../../watcher/permits/held.ts';
+
 import { fleetWithOldPods } from '../support/fleet-of-old-pods.ts';
 import { alive } from '../support/played-roll-out.ts';
 import type { TrivialFleet } from '../support/trivial-fleet.ts';

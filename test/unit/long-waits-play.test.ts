@@ -5,7 +5,6 @@ import {
   asked,
   asks,
   begun,
-  carriedIn,
   handedInAgain,
   heard,
   isOver,
@@ -14,8 +13,9 @@ import {
   type RollOutNews,
   type RollOutProgress,
 } from '../../plan/fleet/roll-out.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import { carriedIn } from '../../plan/permits/in-flight.ts';
 import type { FleetQueue } from '../../watcher/fleet/queue.ts';
+import type { PermitLife } from '../../watcher/permits/held.ts';
 import '../support/property-seed.ts';
 import { TrivialCluster, type TrivialStep, type TrivialWorld } from '../support/trivial-fleet.ts';
 import { trivialQueue } from '../support/trivial-queue.ts';

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { sameJson } from '../../api/base/json.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
-import { batchesOf, mostInFlight, type PodBatch, type PodOutcome } from '../../plan/fleet/batch.ts';
+import { batchesOf, type PodBatch, type PodOutcome } from '../../plan/fleet/batch.ts';
 import type { Answer, AnswerKind } from '../../plan/fleet/permit.ts';
 import {
   asked,
@@ -28,6 +28,7 @@ import {
   toldOrders,
   undoOf,
 } from '../../plan/fleet/roll-out-orders.ts';
+import { mostInFlight } from '../../plan/permits/in-flight.ts';
 import '../support/property-seed.ts';
 
 const replicas = 4;

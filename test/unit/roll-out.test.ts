@@ -3,15 +3,8 @@ import fc from 'fast-check';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import { mostSkipBytes, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
-import {
-  batchesOf,
-  batchOf,
-  type ChosenPod,
-  mostInBatch,
-  mostInFlight,
-  type PodOutcome,
-} from '../../plan/fleet/batch.ts';
-import type { AnswerKind, AnswerOrder } from '../../plan/fleet/permit.ts';
+import { batchesOf, batchOf, type ChosenPod, type PodBatch, type PodOutcome } from '../../plan/fleet/batch.ts';
+import type { AnswerKind } from '../../plan/fleet/permit.ts';
 import {
   asked,
   asks,
@@ -21,7 +14,6 @@ import {
   type GivenCommand,
   handedInAgain,
   heard,
-  type InFlight,
   inFlightText,
   isEnding,
   isOver,
@@ -34,6 +26,7 @@ import {
   shownWait,
 } from '../../plan/fleet/roll-out.ts';
 import { isHeld, keptOrders, type OrderCommand, ordersAfter, toldOrders } from '../../plan/fleet/roll-out-orders.ts';
+import { type AnswerOrder, type InFlight, mostInBatch, mostInFlight } from '../../plan/permits/in-flight.ts';
 import '../support/property-seed.ts';
 
 const at = '2026-11-21T06:13:44.000Z';
@@ -580,7 +573,7 @@ describe('a roll-out that has ended', () => {
 describe('an undo', () => {
   it('is named by what it does, and the roll-out ends as rolled back, unless it is taken back', () => {
     const back = hearing(start, command('undo'));
-    const inFlight: InFlight = { number: 1, batch: batchOf('web-1', [chosen('web-a')]), startedAtMs: 0 };
+    const inFlight: InFlight<PodBatch> = { number: 1, batch: batchOf('web-1', [chosen('web-a')]), startedAtMs: 0 };
     expect(phaseOf(back)).toBe('Undoing');
     expect(inFlightText(back, inFlight)).toBe('undo: update web-a in place');
     expect(inFlightText(start, inFlight)).toBe('update web-a in place');

@@ -4,8 +4,8 @@ import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
 import { KubeError, noAnswer } from '../../kube/failures.ts';
-import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
+import type { PermitLife } from '../../watcher/permits/held.ts';
 import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
 import { type AboutCall, MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import {

@@ -1,18 +1,15 @@
 /** A batch that a roll-out has handed in, and what has become of each of its pods by now. */
 import { type BatchOutcome, type ChosenPod, type PodBatch, type PodOutcome, podsOf } from '../../plan/fleet/batch.ts';
 import { podDoing } from '../../plan/fleet/permit.ts';
-import type { Held } from './held.ts';
+import type { Held } from '../permits/held.ts';
+import type { BatchKey, OneHeld } from '../permits/held-batches.ts';
 
 /** A permit to update the pods of one batch. */
-export interface BatchRequest {
-  /** The run of the roll-out. Absent: there is only one. */
-  readonly run?: string;
-  /** From 1, in the order in which they were chosen. */
-  readonly number: number;
+export interface BatchRequest extends BatchKey {
   readonly batch: PodBatch;
 }
 
-export interface HeldBatch extends Held<BatchOutcome> {
+export interface HeldBatch extends OneHeld<BatchOutcome> {
   readonly request: BatchRequest;
   readonly pods: ReadonlyMap<string, ChosenPod>;
   /** When the update of a pod began, by both clocks; by UID. */

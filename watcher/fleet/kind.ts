@@ -72,11 +72,3 @@ export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan
    */
   readonly catchUp: (uid: string, signal: AbortSignal, pods: readonly StepPod[]) => Promise<void>;
 }
-
-/** For how long a permit holds: as long as the activity that handed it in is known to live. */
-export interface PermitLife {
-  /** Asked before each disruption. False, once it was false, for good. */
-  isAlive(): boolean;
-  /** Aborts when it ends. A frozen process learns it late from here: `isAlive` is the fence. */
-  readonly ended: AbortSignal;
-}

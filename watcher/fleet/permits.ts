@@ -4,18 +4,12 @@
  * long wait costs the roll-out no activity.
  */
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
-import { type BatchOutcome, type ChosenPod, mostInBatch, mostInFlight, podsOf } from '../../plan/fleet/batch.ts';
-import type {
-  CarriedBatches,
-  FleetPlan,
-  FleetProgress,
-  JustPermitted,
-  NamedPods,
-  Permit,
-} from '../../plan/fleet/permit.ts';
-import { heldFor } from './held.ts';
+import { type BatchOutcome, type ChosenPod, podsOf } from '../../plan/fleet/batch.ts';
+import type { FleetPlan, FleetProgress, JustPermitted, NamedPods, Permit } from '../../plan/fleet/permit.ts';
+import { mostInBatch } from '../../plan/permits/in-flight.ts';
+import type { PermitLife } from '../permits/held.ts';
+import { HeldBatches } from '../permits/held-batches.ts';
 import { type BatchRequest, giveUp, type HeldBatch, heldBatch, restsForMs, settle } from './held-batch.ts';
-import type { PermitLife } from './kind.ts';
 
 /** What people see of a batch that is pending. */
 export interface PermitProgress extends Partial<FleetProgress> {
@@ -38,7 +32,11 @@ const mostNow = 5;
 
 export class RollOutPermits {
   readonly #options: RollOutPermitsOptions;
-  readonly #batches = new Map<number, HeldBatch>();
+  readonly #batches = new HeldBatches<BatchOutcome, HeldBatch>({
+    names: ({ pods, outcomes }, uid) => pods.has(uid) && !outcomes.has(uid),
+    settle: (held, uid, why) => settle(held, uid, { why }),
+    left: ({ request }) => this.#now.delete(request.number),
+  });
   #progress: FleetProgress | undefined;
   #now = new Map<number, readonly string[]>();
 
@@ -53,66 +51,35 @@ export class RollOutPermits {
 
   /** Whether another batch may be handed in. */
   get hasRoom(): boolean {
-    return this.#batches.size < mostInFlight;
+    return this.#batches.hasRoom;
   }
 
   /** Whether pods of a batch are through, so that its result is about to say which ones go next. */
   get isEnding(): boolean {
-    return [...this.#batches.values()].some(({ endsAtMs }) => endsAtMs !== undefined);
+    return this.#batches.all().some(({ endsAtMs }) => endsAtMs !== undefined);
   }
 
   /** The pods of each batch that is carried out, by its number. */
   pods(): ReadonlyMap<number, readonly ChosenPod[]> {
-    return new Map([...this.#batches].map(([number, { pods }]) => [number, [...pods.values()]]));
+    return new Map(this.#batches.all().map(({ request, pods }) => [request.number, [...pods.values()]]));
   }
 
-  /**
-   * Takes a batch in. It replaces one of the same number and those of another run (P-6), and takes its pods from those before it;
-   * what is in a later one stays there, as this one was taken back and is late.
-   */
+  /** Takes a batch in. */
   carryOut(request: BatchRequest, life: PermitLife): Promise<BatchOutcome> {
-    this.#batches.get(request.number)?.fail(new Error('a later attempt has brought the batch again'));
-    this.#dropOthers(({ run }) => run === request.run);
-    const inLater: { readonly uid: string; readonly number: number }[] = [];
-    for (const other of this.#batches.values()) {
-      const { number } = other.request;
-      for (const { uid } of podsOf(request.batch)) {
-        if (number < request.number) settle(other, uid, { why: `it is in batch ${request.number}` });
-        else if (other.pods.has(uid)) inLater.push({ uid, number });
-      }
-    }
-    return heldFor<BatchOutcome, HeldBatch>(
-      life,
-      (held) => {
-        const batch = heldBatch(held, request);
-        this.#batches.set(request.number, batch);
-        for (const { uid, number } of inLater) settle(batch, uid, { why: `it is in batch ${number}` });
-        return batch;
-      },
-      (held) => {
-        if (this.#batches.get(request.number) === held) this.#batches.delete(request.number);
-        this.#now.delete(request.number);
-      },
-    );
+    const uids = podsOf(request.batch).map(({ uid }) => uid);
+    return this.#batches.take(request, uids, life, (held) => heldBatch(held, request));
   }
 
   /** The run asks, and these of its batches count: all others were taken back. */
-  carried({ run, numbers, next }: CarriedBatches & Pick<BatchRequest, 'run'>): void {
-    const counts = new Set(numbers);
-    this.#dropOthers((one) => one.run === run && (one.number >= next || counts.has(one.number)));
-  }
-
-  #dropOthers(counts: (request: BatchRequest) => boolean): void {
-    for (const held of [...this.#batches.values()]) {
-      if (!counts(held.request)) held.fail(new Error('the roll-out has taken the batch back'));
-    }
+  carried(carried: Parameters<HeldBatches<BatchOutcome, HeldBatch>['carried']>[0]): void {
+    this.#batches.carried(carried);
   }
 
   /** What may be disrupted now, as input of the planner; with pods of batches that are on their way here. */
   permit(onTheirWay: readonly JustPermitted[] = []): Permit {
     const pods = new Map(onTheirWay.flatMap(({ revision, uids }) => uids.map((uid) => [uid, revision] as const)));
     const inPlaceOnly = new Set<string>();
-    for (const { request, pods: named, outcomes } of this.#batches.values()) {
+    for (const { request, pods: named, outcomes } of this.#batches.all()) {
       for (const [uid, { how }] of named) {
         if (outcomes.has(uid)) continue;
         pods.set(uid, request.batch.revision);
@@ -153,18 +120,18 @@ export class RollOutPermits {
 
   /** Whether the update of each pod of a batch has begun, so that nothing is disrupted under it any more. */
   isBegun(number: number): boolean {
-    const held = this.#batches.get(number);
+    const held = this.#batches.of(number);
     return held !== undefined && [...held.pods.keys()].every((uid) => held.outcomes.has(uid) || held.underWay.has(uid));
   }
 
   /** Ends everything: the object is gone. */
   withdrawn(): void {
-    for (const held of [...this.#batches.values()]) this.#endBatch(held, 'the object is gone');
+    for (const held of this.#batches.all()) this.#endBatch(held, 'the object is gone');
   }
 
   /** Ends everything without an answer. */
   fail(reason: unknown): void {
-    for (const held of [...this.#batches.values()]) held.fail(reason);
+    this.#batches.fail(reason);
   }
 
   /**
@@ -178,7 +145,7 @@ export class RollOutPermits {
     { failing = new Set(), waitedOut = new Set() }: FailingPods = {},
   ): number | undefined {
     if (standing.kind === 'withdrawn') {
-      for (const held of [...this.#batches.values()]) this.#endBatch(held, 'the object is being deleted');
+      for (const held of this.#batches.all()) this.#endBatch(held, 'the object is being deleted');
       return undefined;
     }
     if (named !== undefined) this.#judgeNamed(granted, named, waitedOut);
@@ -189,13 +156,13 @@ export class RollOutPermits {
     this.#progress = named.progress;
     // What was handed in after the pass had begun is not judged by it.
     if (granted === undefined) return;
-    for (const held of [...this.#batches.values()]) {
+    for (const held of this.#batches.all()) {
       const isJudged = [...held.pods.keys()].some((uid) => granted.pods.has(uid));
       if (isJudged && held.request.batch.revision !== named.to) this.#endBatch(held, 'another revision is asked for');
     }
-    const gone = [...this.#batches.values()].flatMap((held) =>
-      this.#judgePods(held, { judged: granted.pods, waitedOut }, named),
-    );
+    const gone = this.#batches
+      .all()
+      .flatMap((held) => this.#judgePods(held, { judged: granted.pods, waitedOut }, named));
     // A pod that is recreated is through once another one is available in its place: those that went first come first.
     const through = gone
       .toSorted((one, other) => one.sinceMs - other.sinceMs)
@@ -207,7 +174,7 @@ export class RollOutPermits {
   #endThrough(standing: FleetPlan<unknown>['standing']): number | undefined {
     const inMs = this.collectMs(standing);
     const left: number[] = [];
-    for (const held of [...this.#batches.values()]) {
+    for (const held of this.#batches.all()) {
       if (held.outcomes.size < held.pods.size) continue;
       held.endsAtMs ??= performance.now() + inMs;
       const leftMs = inMs === 0 ? 0 : held.endsAtMs - performance.now();
@@ -219,7 +186,7 @@ export class RollOutPermits {
 
   /** For how long pods that come free are collected: not at all when that many may go, or none is under way. */
   collectMs(standing: FleetPlan<unknown>['standing']): number {
-    const isUnderWay = [...this.#batches.values()].some(({ outcomes, pods }) => outcomes.size < pods.size);
+    const isUnderWay = this.#batches.all().some(({ outcomes, pods }) => outcomes.size < pods.size);
     if (!isUnderWay || (standing.kind === 'pods' && standing.pods.length >= mostInBatch)) return 0;
     const { of = 0 } = this.#progress ?? {};
     return Math.min(Math.max(of * collectMs.perPod, collectMs.least), collectMs.most);
@@ -229,7 +196,7 @@ export class RollOutPermits {
   giveBack(failing: ReadonlySet<string> = new Set()): number | undefined {
     const { longWaitMs } = this.#options;
     const left: number[] = [];
-    for (const held of [...this.#batches.values()]) {
+    for (const held of this.#batches.all()) {
       const isBusy = [...held.pods.keys()].some((uid) => failing.has(uid) && !held.outcomes.has(uid));
       const leftMs = longWaitMs - restsForMs(held, isBusy);
       if (leftMs > 0) left.push(leftMs);
@@ -242,8 +209,7 @@ export class RollOutPermits {
   }
 
   #batchOf(uid: string): HeldBatch | undefined {
-    for (const held of this.#batches.values()) if (held.pods.has(uid) && !held.outcomes.has(uid)) return held;
-    return undefined;
+    return this.#batches.all().find(({ pods, outcomes }) => pods.has(uid) && !outcomes.has(uid));
   }
 
   /** Settles the pods of a batch that are through; answers those that are gone and for which another is to come. */

@@ -12,7 +12,7 @@
  * lease, and with its result. Which pods may go next is answered at once, from the caches; later the roll-out is told to ask
  * again.
  */
-import { randomUUID } from 'node:crypto';
+
 import { setTimeout as delay } from 'node:timers/promises';
 import { isFailureType } from '../../api/core/failure.ts';
 import { qualifiedName } from '../../api/core/refs.ts';
@@ -24,26 +24,28 @@ import { KeyedQueue, type PassResult } from '../../kube/keyed-queue.ts';
 import type { Term } from '../../kube/leader.ts';
 import { mayBeMade } from '../../kube/moved-on.ts';
 import type { Wait } from '../../plan/decision.ts';
-import { batchesOf, type ChosenPod, mostInAnswer, mostInBatch } from '../../plan/fleet/batch.ts';
+import { batchesOf, type ChosenPod } from '../../plan/fleet/batch.ts';
 import type {
   Answer,
   AnswerKind,
   BatchResult,
-  CarriedBatches,
   FleetPlan,
   JustPermitted,
   Permit,
   Standing,
 } from '../../plan/fleet/permit.ts';
 import type { RefusedUpdates } from '../../plan/fleet/refused-updates.ts';
+import { type CarriedBatches, mostInAnswer, mostInBatch } from '../../plan/permits/in-flight.ts';
 import { shortened, waitWithin } from '../../plan/text-size.ts';
 import type { Logger } from '../../process/log.ts';
+import { Answers } from '../permits/answers.ts';
+import type { PermitLife } from '../permits/held.ts';
+import { type Found, WakeUps } from '../permits/wake-ups.ts';
 import { type FailedStep, FailedSteps, type StepResults } from './failed-steps.ts';
 import type { BatchRequest } from './held-batch.ts';
-import type { FleetKind, PermitLife, Seen, StepPod, Together } from './kind.ts';
+import type { FleetKind, Seen, StepPod, Together } from './kind.ts';
 import { type PermitProgress, RollOutPermits } from './permits.ts';
 import { Updates } from './updates.ts';
-import { type Found, WakeUps } from './wake-ups.ts';
 
 /**
  * Why a pass is made. `edited`: something has changed that may let go through what has failed, so it is tried at once; `commanded`:
@@ -137,11 +139,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   /** How many steps of an object went at once at the end of its last pass, where their number grows and none failed. */
   readonly #grown = new Map<string, number>();
   readonly #failed: FailedSteps<Step>;
-  /** Names this queue in the order of its answers. */
-  readonly #term = randomUUID().slice(0, 8);
-  #answers = 1;
-  /** Answers to batches that have ended in this turn of the event loop, by object. */
-  readonly #shared = new Map<string, Answer>();
+  readonly #answers = new Answers<Answer>();
   readonly #stop = new AbortController();
 
   constructor(options: FleetQueueOptions<World, Step, Plan>) {
@@ -225,7 +223,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     this.#stop.signal.throwIfAborted();
     if (!this.#mayWrite()) throw new Error('this watcher is not the leader');
     const { fleet, nowMs } = this.#options;
-    const order = { term: this.#term, nth: this.#answers++ };
+    const order = this.#answers.order();
     const world = fleet.look(uid);
     if (world === undefined) return { kind: 'withdrawn', order };
     const rollOut = this.#rollOutOf(uid);
@@ -289,22 +287,13 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const outcome = permits.carryOut(request, life);
     this.add(uid, 'permit');
     try {
-      return { ...(await outcome), next: this.#nextOf(uid) };
+      const outcomes = await outcome;
+      return { ...outcomes, next: this.#answers.shared(uid, () => this.next(uid, { most: mostInBatch })) };
     } catch (error) {
       // its pods may go in another batch
       this.add(uid, 'permit');
       throw error;
     }
-  }
-
-  /** Batches that end together share one answer: it takes a plan of the whole object. */
-  #nextOf(uid: string): Answer {
-    const known = this.#shared.get(uid);
-    if (known) return known;
-    const answer = this.next(uid, { most: mostInBatch });
-    this.#shared.set(uid, answer);
-    setImmediate(() => this.#shared.delete(uid));
-    return answer;
   }
 
   #rollOutOf(uid: string): RollOutOfObject<Step> {

@@ -1,4 +1,5 @@
 /** All activities that workflows call, with the shapes of their results: the only list of activities. */
+
 import { ApplicationFailure } from '@temporalio/workflow';
 import type { ContainerInstance, NodeActivities, StopResult } from '../../activities/cri/contract.ts';
 import type { PullActivities } from '../../activities/cri/pull-contract.ts';
@@ -21,9 +22,10 @@ import type { Order, RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
 import type { Wait } from '../../plan/decision.ts';
 import type { BatchPod, PodBatch, PodOutcome } from '../../plan/fleet/batch.ts';
-import type { Answer, AnswerOrder, BatchResult } from '../../plan/fleet/permit.ts';
+import type { Answer, BatchResult } from '../../plan/fleet/permit.ts';
 import type { OpenTag } from '../../plan/images/pull-images.ts';
 import type { NodeOutcome, PullEnd } from '../../plan/images/pull-waves.ts';
+import type { AnswerOrder } from '../../plan/permits/in-flight.ts';
 import type { ContainerBefore, RecreateOrder } from '../../plan/recreate/model.ts';
 import type { StaleInstance } from '../../plan/refresh-environment.ts';
 import type { SwapSlot } from '../../plan/sidecar-swap/model.ts';

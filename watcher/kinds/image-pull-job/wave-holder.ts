@@ -1,7 +1,8 @@
 import type { NodeHolder } from '../../../activities/fleet/nodes.ts';
 import type { Term } from '../../../kube/leader.ts';
 import type { NextNodes, Wave, WaveOutcome, WaveQuestion } from '../../../plan/images/pull-waves.ts';
-import type { PermitLife } from '../../fleet/kind.ts';
+import type { PermitLife } from '../../permits/held.ts';
+
 import { JobWaves } from './waves.ts';
 
 /** What the operations of all jobs have handed in during one term; all of it ends with the term. */

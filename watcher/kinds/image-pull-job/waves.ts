@@ -6,6 +6,7 @@
  * next wave will. The question is open while it is handed in, and for a job that no node has yet also before its operation
  * has begun. The nodes that were told so are the first that the next wave names.
  */
+
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
 import type { FirstWave } from '../../../api/image-pull-job/operation.ts';
 import type { ImagePullJob } from '../../../api/image-pull-job/types.ts';
@@ -24,8 +25,8 @@ import {
   waveOutcome,
 } from '../../../plan/images/pull-waves.ts';
 import { waitWithin } from '../../../plan/text-size.ts';
-import { type Held, heldFor } from '../../fleet/held.ts';
-import type { PermitLife } from '../../fleet/kind.ts';
+import type { PermitLife } from '../../permits/held.ts';
+import { type Held, heldFor } from '../../permits/held.ts';
 
 interface HeldQuestion extends Held<NextNodes> {
   readonly question: WaveQuestion;

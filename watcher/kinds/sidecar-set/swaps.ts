@@ -3,6 +3,7 @@
  * Each ends with the activity that has brought it. The controller writes the steps that are due, within the budget of the
  * SidecarSet; everything else is answered here, from how far the pod is.
  */
+
 import type { SwapHolder } from '../../../activities/fleet/swaps.ts';
 import { timestamp } from '../../../api/base/time.ts';
 import type { Term } from '../../../kube/leader.ts';
@@ -17,8 +18,8 @@ import type {
 } from '../../../plan/sidecar-swap/model.ts';
 import { goalStanding, type SwapStanding, stepStanding } from '../../../plan/sidecar-swap/standing.ts';
 import { waitWithin } from '../../../plan/text-size.ts';
-import { type Held, heldFor } from '../../fleet/held.ts';
-import type { PermitLife } from '../../fleet/kind.ts';
+import type { PermitLife } from '../../permits/held.ts';
+import { type Held, heldFor } from '../../permits/held.ts';
 
 /** How long a wait has to last before it is reported: the longer, the more of this step were. */
 export const reportAfterMs = { first: 5_000, factor: 4, most: 600_000 } as const;

@@ -1,4 +1,10 @@
-import type { PermitLife } from './kind.ts';
+/** For how long a permit holds: as long as the activity that handed it in is known to live. */
+export interface PermitLife {
+  /** Asked before each disruption. False, once it was false, for good. */
+  isAlive(): boolean;
+  /** Aborts when it ends. A frozen process learns it late from here: `isAlive` is the fence. */
+  readonly ended: AbortSignal;
+}
 
 /** Something that an activity has handed in, until it has an answer. */
 export interface Held<Answer> {
