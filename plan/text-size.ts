@@ -6,10 +6,10 @@ import { jsonBytes } from '../api/base/json-bytes.ts';
 /** Payloads are references and verdicts of at most this size; each is cut by its producer. */
 export const payloadBytes = 4 * 1024;
 
-/** The same for pull jobs, whose waves name nodes. */
+/** The same for one batch of pods or wave of nodes, and for what has become of it. */
 export const batchPayloadBytes = 8 * 1024;
 
-/** The same for roll-outs: an answer names the pods of up to five batches, and says what the object asks for. */
+/** The same for roll-outs and pull jobs: an answer names the items of up to five batches, and says what the object asks for. */
 export const answerPayloadBytes = 40 * 1024;
 
 /** The maximum size of a summary in a history. Temporal rejects a command with a longer one. */

@@ -7,7 +7,7 @@ import {
   type SerializationContext,
 } from '@temporalio/common';
 import { unreadablePayload } from '../api/engine/unreadable-payload.ts';
-import { answerPayloadBytes, batchPayloadBytes, payloadBytes } from '../plan/text-size.ts';
+import { answerPayloadBytes, payloadBytes } from '../plan/text-size.ts';
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -111,7 +111,7 @@ function limitFor(context: SerializationContext | undefined): number {
 /** Of operations whose payloads name pods or nodes. */
 const limitsOf: Readonly<Record<string, number>> = {
   'roll-out': answerPayloadBytes,
-  'pull-on-nodes': batchPayloadBytes,
+  'pull-on-nodes': answerPayloadBytes,
 };
 
 /** The prefix of a workflow ID before the UID: `pull-images`. */

@@ -7,7 +7,7 @@ import { carryOutBatchActivity, nextActivity } from '../activities/fleet/batches
 import { applyCommandActivity } from '../activities/fleet/commands.ts';
 import type { EarlierFleetActivities, FleetActivities } from '../activities/fleet/contract.ts';
 import { recordOrdersActivity } from '../activities/fleet/earlier-orders.ts';
-import { awaitNodesActivity, tellNodesActivity } from '../activities/fleet/nodes.ts';
+import { awaitNodesActivity, nextNodesActivity } from '../activities/fleet/nodes.ts';
 import { awaitSwapActivity, lookAtSwapActivity, swapStepActivity } from '../activities/fleet/swaps.ts';
 import type { Resource } from '../api/core/meta.ts';
 import { queues } from '../api/engine/operations.ts';
@@ -112,7 +112,7 @@ export function fleetActivities(
       ...{ client, resourceOf, holderOf: commandHolder },
       nextOf: (kind, uid) => permitHolder(kind)?.next(uid, { most: mostInBatch }),
     }),
-    'fleet.v1.tellNodes': tellNodesActivity(nodes),
+    'fleet.v1.nextNodes': nextNodesActivity(nodes),
     'fleet.v1.awaitNodes': awaitNodesActivity(nodes),
     'fleet.v1.lookAtSwap': lookAtSwapActivity(swaps),
     'fleet.v1.swapStep': swapStepActivity(swaps),

@@ -1,25 +1,25 @@
-import { CancellationScope, condition, isCancellation, sleep } from '@temporalio/workflow';
-import { commandNames } from '../api/engine/operations.ts';
-import { type FirstWave, type PullJobOperation, pullOnNodesId } from '../api/image-pull-job/operation.ts';
+import { condition, workflowInfo } from '@temporalio/workflow';
+import { type CommandName, commandNames } from '../api/engine/operations.ts';
+import { type PullJobOperation, pullOnNodesId } from '../api/image-pull-job/operation.ts';
 import { imagePullJobs } from '../api/image-pull-job/types.ts';
 import {
+  asked,
   begun,
-  begunWith,
+  type CarriedProgress,
   detailsOf,
+  handedInAgain,
   heard,
-  isAnswered,
+  inFlightText,
   isEnding,
   type PullNews,
   type PullProgress,
   phaseOf,
   reasonOfWait,
-  type WaveInFlight,
-  wantedQuestion,
 } from '../plan/images/pull-on-nodes.ts';
-import { questionText, waveText } from '../plan/images/pull-waves.ts';
-import { refusedPauseMs } from '../plan/refused-pause.ts';
-import { shortened, summaryBytes } from '../plan/text-size.ts';
-import { fleet, images, look } from './shared/activities.ts';
+import type { NodesAnswer, Wave, WaveResult } from '../plan/images/pull-waves.ts';
+import { carriedIn, onTheirWay } from '../plan/permits/in-flight.ts';
+import { fitting } from '../plan/text-size.ts';
+import { fleetBatches, fleetLooks, images } from './shared/activities.ts';
 import { newDisplay } from './shared/display.ts';
 import { newGrace } from './shared/grace.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
@@ -27,23 +27,35 @@ import { type Inbox, newInbox } from './shared/inbox.ts';
 import { type Announcement, announce, beginOperation, type OperationRun } from './shared/operation.ts';
 import { type Operator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { deleted, endAs, type OperationResult, type Outcome, outcomeOf, showEnd } from './shared/outcome.ts';
-import { asRefusal, reasonOf, refusedWait } from './shared/refusals.ts';
-import { type Fields, listOf, number, object, text } from './shared/shape.ts';
+import { mostCarriedBytes, newCarrier, newQuestion, questionTimeout } from './shared/permits.ts';
+import { refusedWait } from './shared/refusals.ts';
+import { inFlightOf, wave } from './shared/results.ts';
+import { type Fields, listOf, number, object, oneOf, text } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
 
-/**
- * What a run hands over to the next one. Commands are on the job, and nodes of waves that have not ended are named again:
- * those that pull come first.
- */
-export interface PullJobHandOver {
+/** What a run hands over to the next one. */
+export interface PullJobHandOver extends CarriedProgress {
   readonly operator: OperatorHandOver;
-  /** The number of the next wave. */
-  readonly next: number;
+  /** Commands that could not be written to the job yet. */
+  readonly commands: readonly ReceivedCommand[];
+  /** Questions that came to nothing in a row: each pause after one is longer than the one before. */
+  readonly refusals: number;
 }
 
-const pullJobHandOver: Fields<PullJobHandOver> = { operator: operatorHandOver, next: number };
+const pullJobHandOver: Fields<PullJobHandOver> = {
+  operator: operatorHandOver,
+  commands: listOf(
+    object<ReceivedCommand>({ name: oneOf<CommandName>(...commandNames), by: text, id: number, eventKey: text }),
+  ),
+  next: number,
+  inFlight: listOf(inFlightOf(wave)),
+  log: listOf(text),
+  ...{ image: text, of: number, ended: number, failed: listOf(text) },
+  refusals: number,
+};
 
-const firstWave = object<FirstWave>({ image: text, nodes: listOf(text), of: number, ended: number, rest: number });
+/** Of commands that cannot be written the first are kept. */
+const mostCommandBytes = 8 * 1024;
 
 /**
  * Pulls the image of a job on its nodes. It asks the leading watcher which nodes go next, and permits it to tell these to
@@ -51,24 +63,21 @@ const firstWave = object<FirstWave>({ image: text, nodes: listOf(text), of: numb
  * job. It ends as the job does.
  */
 export async function pullOnNodes(operation: PullJobOperation, handOver?: unknown): Promise<OperationResult> {
+  const { job } = operation;
   const before = handedOver(handOver, pullJobHandOver);
-  const first = firstOf(operation, handOver);
-  let isStartSignalDue = first !== undefined;
   const inbox = newInbox<PullNews>();
-  const commands: ReceivedCommand[] = [];
-  const receive = (command: OperatorCommand, by: string) => {
-    commands.push({ command, by });
-    inbox.put({ kind: 'command', name: command.name });
+  const commands = [...(before.commands ?? [])];
+  const receive = ({ id, name }: OperatorCommand, by: string) => {
+    commands.push({ id, name, by, eventKey: eventKeyOf(id) });
+    inbox.put({ kind: 'command', name });
   };
+  let progress = begun(before);
 
   const run = beginOperation(
-    { id: pullOnNodesId(operation.job.uid), commands: commandNames, withTarget: [], before: before.operator },
+    { id: pullOnNodesId(job.uid), commands: commandNames, withTarget: [], before: before.operator },
     {
-      changed: () => {
-        // a start brings a signal of its own, which is no news beside what it has told
-        if (isStartSignalDue) isStartSignalDue = false;
-        else inbox.put({ kind: 'changed' });
-      },
+      changed: () => inbox.put({ kind: 'changed' }),
+      handOver: () => inbox.put({ kind: 'timeOver' }),
       command: () => undefined,
       identified: receive,
       cancelled: (abort) => receive(abort, abort.by),
@@ -77,118 +86,133 @@ export async function pullOnNodes(operation: PullJobOperation, handOver?: unknow
     },
   );
   const { operator } = run;
-  let progress = first ? begunWith(first, Date.now()) : begun(before);
 
   return await run.carryOut(async () => {
-    const looker = newLooker(operation, inbox, operator);
     const steerer = newSteerer(operation, inbox, operator);
-    const tellNodes = chooser(operation, inbox);
-    const awaitNodes = carrier(operation, inbox);
+    const question = newQuestion<NodesAnswer>(
+      inbox,
+      () => {
+        const options = { summary: 'which nodes go next', ...questionTimeout };
+        const justPermitted = onTheirWay(progress, Date.now()).flat();
+        return fleetLooks['fleet.v1.nextNodes'].executeWithOptions(options, [
+          { job, justPermitted, carried: carriedIn(progress) },
+        ]);
+      },
+      before.refusals,
+    );
+    const waves = newCarrier<Wave, WaveResult>(inbox, (one) => {
+      const { number: nth, batch: nodes } = one;
+      const options = { summary: inFlightText(progress, one) };
+      return fleetBatches['fleet.v1.awaitNodes'].executeWithOptions(options, [{ job, number: nth, nodes }]);
+    });
     const display = newDisplay();
-    const grace = newGrace('wait for the last nodes', () => inbox.put({ kind: 'graceOver' }));
+    const grace = newGrace('wait for the last nodes', () => inbox.put({ kind: 'timeOver' }));
     for (;;) {
+      // nothing is begun on events that have not been read
       if (inbox.isEmpty()) {
         steerer.carryOut(commands.splice(0));
-        looker.look(progress.looks);
-        const isLast = isEnding(progress);
+        const isLast = isEnding(progress) && (!question.isOpen() || progress.end === 'withdrawn');
+        const mayEnd = () => steerer.isIdle() && run.isAnnounced();
+        // P-11: it takes along what is in flight, and commands that cannot be written
+        const mayHandOver = () => steerer.isResting() && run.isAnnounced();
         const isHandOver = !isLast && operator.isHandOverDue();
-        // a node that is promised to a wave is not chosen again, so the waves come first
-        awaitNodes(progress.image, progress.inFlight);
-        tellNodes(isHandOver ? undefined : wantedQuestion(progress), progress);
+        if (isHandOver && mayHandOver()) return await handOn();
+        progress = handedInAgain(progress, Date.now());
+        // what is in a wave is not named again, so the waves come first
+        waves.carryOut(progress.inFlight);
+        if (progress.mustAsk && !question.isOpen() && progress.end !== 'withdrawn') {
+          question.ask();
+          progress = asked(progress);
+        }
         if (!progress.end)
           display({ details: detailsOf(progress), phase: phaseOf(progress), reason: reasonOfWait(progress) });
-        const isOver = grace.isOver(isLast || isHandOver, isLast ? isAnswered(progress) : !progress.inFlight.length);
-        const mayEnd = () => steerer.isIdle() && run.isAnnounced();
-        if (isOver && !mayEnd()) await condition(() => !inbox.isEmpty() || mayEnd());
-        if (isOver && inbox.isEmpty()) {
-          if (progress.end) {
-            const end = endOf(progress.end, run);
-            showEnd(end, detailsOf(progress));
-            return endAs(end);
-          }
-          const { job } = operation;
-          await handOverTo<typeof pullOnNodes>([{ job }, { operator: operator.handOver(), next: progress.next }]);
+        const isOver = grace.isOver(isLast, progress.inFlight.length === 0);
+        const mayGo = isOver ? mayEnd : mayHandOver;
+        if ((isOver || isHandOver) && !mayGo()) await condition(() => !inbox.isEmpty() || mayGo());
+        if (isOver && inbox.isEmpty() && mayEnd() && progress.end) {
+          const end = endOf(progress.end, run);
+          showEnd(end, detailsOf(progress));
+          return endAs(end);
         }
+        if (isHandOver && inbox.isEmpty() && mayHandOver()) return await handOn();
       }
       for (const news of await inbox.take()) progress = heard(progress, news);
+    }
+
+    async function handOn(): Promise<never> {
+      const { next, inFlight, log, image, of, ended, failed } = progress;
+      const rest: PullJobHandOver = {
+        ...{
+          operator: operator.handOver(),
+          refusals: question.refusals(),
+          commands: fitting(steerer.waiting(), mostCommandBytes),
+        },
+        ...{ next, inFlight: fitting(inFlight, mostCarriedBytes), log: log.slice(-3) },
+        ...{ image, of, ended, failed },
+      };
+      return await handOverTo<typeof pullOnNodes>([{ job }, rest]);
     }
   });
 }
 
-/** What the first run was told when it was started, where it has the expected shape: a person may have written it. */
-function firstOf({ first }: PullJobOperation, handOver: unknown): FirstWave | undefined {
-  if (handOver !== undefined || first === undefined || firstWave(first, 'first') !== undefined) return undefined;
-  return first.nodes.length > 0 ? first : undefined;
+interface ReceivedCommand extends Pick<OperatorCommand, 'id' | 'name'> {
+  readonly by: string;
+  /** Names its Event, in whichever run that is emitted. */
+  readonly eventKey: string;
 }
 
-interface ReceivedCommand {
-  readonly command: OperatorCommand;
-  readonly by: string;
+function eventKeyOf(id: number): string {
+  return `${workflowInfo().runId.slice(0, 8)}-${id}`;
 }
 
 /** A run ends as its job does. */
 function endOf(end: NonNullable<PullProgress['end']>, run: OperationRun): Outcome {
-  if (end === 'gone') return deleted(imagePullJobs.kind);
+  if (end === 'withdrawn') return deleted(imagePullJobs.kind);
   const { failed, reason, message } = end;
   return outcomeOf({ type: failed ? 'Failed' : 'Complete', reason, message }, run.aborted());
 }
 
-/** Looks at the job whenever something has changed, one look after the other. */
-function newLooker({ job }: PullJobOperation, inbox: Inbox<PullNews>, operator: Operator) {
-  let seen = 0;
-  let isLooking = false;
-
-  return {
-    look(wanted: number): void {
-      if (isLooking || wanted === seen) return;
-      seen = wanted;
-      isLooking = true;
-      void go();
-    },
-  };
-
-  async function go(): Promise<void> {
-    const summary = shortened(`look at ${job.name}`, summaryBytes);
-    const found = await untilAllowed(() => look.lookAtPullJob.executeWithOptions({ summary }, [job]), operator, {
-      refused: (why) => inbox.put({ kind: 'refused', step: 'look', waitingFor: refusedWait(why) }),
-    });
-    isLooking = false;
-    inbox.put({ kind: 'allowed', step: 'look' });
-    inbox.put({ kind: 'looked', look: found });
-  }
-}
-
 /** Writes commands to the job, one after the other, and emits an Event for each. */
 function newSteerer({ job }: PullJobOperation, inbox: Inbox<PullNews>, operator: Operator) {
-  const waiting: ReceivedCommand[] = [];
+  let waiting: readonly ReceivedCommand[] = [];
   let isSteering = false;
+  let isRefused = false;
 
   return {
     isIdle: () => !isSteering,
+    /** Whether nothing is on its way to the job: what is waiting has been refused. */
+    isResting: () => !isSteering || isRefused,
+    /** The commands that are not written yet. */
+    waiting: () => waiting,
     carryOut(commands: readonly ReceivedCommand[]): void {
-      waiting.push(...commands);
+      waiting = [...waiting, ...commands];
       if (!isSteering && waiting.length > 0) void go();
     },
   };
 
   async function go(): Promise<void> {
     isSteering = true;
-    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) await steer(next);
+    for (let [next] = waiting; next !== undefined; [next] = waiting) {
+      await steer(next);
+      waiting = waiting.slice(1);
+    }
     isSteering = false;
-    inbox.put({ kind: 'allowed', step: 'command' });
   }
 
-  async function steer({ command, by }: ReceivedCommand): Promise<void> {
-    const { name } = command;
-    const answer = await untilAllowed(
-      () => images.steerPullJob.executeWithOptions({ summary: name }, [{ job, command: name, by }]),
-      operator,
-      {
-        superseded: () => undefined,
-        refused: (why) => inbox.put({ kind: 'refused', step: 'command', waitingFor: refusedWait(why) }),
+  async function steer(command: ReceivedCommand): Promise<void> {
+    const { name, by } = command;
+    const attempt = async () => {
+      isRefused = false;
+      return await images.steerPullJob.executeWithOptions({ summary: name }, [{ job, command: name, by }]);
+    };
+    const answer = await untilAllowed(attempt, operator, {
+      superseded: () => undefined,
+      refused: (why) => {
+        isRefused = true;
+        inbox.put({ kind: 'notWritten', waitingFor: refusedWait(why) });
       },
-    );
-    inbox.put({ kind: 'allowed', step: 'command' });
+    });
+    inbox.put({ kind: 'written', name, isRefused: answer !== undefined, atMs: Date.now() });
     await announce(command, by, answer ?? {}, announceOn({ job }));
   }
 }
@@ -197,59 +221,4 @@ function announceOn({ job }: PullJobOperation) {
   const about = { kind: imagePullJobs.kind, ...job };
   return ({ options, event }: Announcement) =>
     images.announceSteering.executeWithOptions(options, [{ about, ...event }]);
-}
-
-/** Sees that this is asked, and nothing else. What comes of it is an event. */
-function chooser({ job }: PullJobOperation, inbox: Inbox<PullNews>) {
-  let current: { readonly key: string; readonly scope: CancellationScope } | undefined;
-  let refusals = 0;
-
-  /** No answer has come, and none will: it is asked again after a pause, or after `retry`. */
-  function park(error: unknown): void {
-    const refusal = asRefusal(reasonOf(error));
-    inbox.put({ kind: 'parked', waitingFor: refusedWait(refusal) });
-    void sleep(refusedPauseMs(refusal.reason, refusals++), { summary: 'retry after a refusal' }).then(() =>
-      inbox.put({ kind: 'again' }),
-    );
-  }
-
-  return (wanted: ReturnType<typeof wantedQuestion>, { image }: PullProgress): void => {
-    if ((wanted?.key ?? '') === (current?.key ?? '')) return;
-    current?.scope.cancel();
-    current = undefined;
-    if (!wanted) return;
-
-    const scope = new CancellationScope();
-    const { key, ...of } = wanted;
-    current = { key, scope };
-    const options = { summary: questionText(image, of.wave) };
-    void scope
-      .run(() => fleet['fleet.v1.tellNodes'].executeWithOptions(options, [{ job, ...of }]))
-      .then(
-        (next) => {
-          refusals = 0;
-          if (current?.scope === scope) inbox.put({ kind: 'next', next, of, atMs: Date.now() });
-        },
-        (error: unknown) => {
-          if (!isCancellation(error) && current?.scope === scope) park(error);
-        },
-      );
-  };
-}
-
-/** Sees that each wave in flight is handed in, once. What comes of it is an event. */
-function carrier({ job }: PullJobOperation, inbox: Inbox<PullNews>) {
-  const handedIn = new Set<number>();
-
-  return (image: string, inFlight: readonly WaveInFlight[]): void => {
-    for (const { wave, nodes } of inFlight) {
-      if (handedIn.has(wave)) continue;
-      handedIn.add(wave);
-      const options = { summary: waveText(image, nodes) };
-      void fleet['fleet.v1.awaitNodes'].executeWithOptions(options, [{ job, wave, nodes }]).then(
-        (outcome) => inbox.put({ kind: 'ended', wave, outcome, atMs: Date.now() }),
-        (error: unknown) => inbox.put({ kind: 'lost', wave, why: asRefusal(reasonOf(error)).message }),
-      );
-    }
-  };
 }

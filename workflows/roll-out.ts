@@ -34,9 +34,9 @@ import { newInbox } from './shared/inbox.ts';
 import { type Announcement, beginOperation } from './shared/operation.ts';
 import { type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { deleted, endAs, type OperationResult, type Outcome, showEnd } from './shared/outcome.ts';
-import { newCarrier, newQuestion, questionTimeout } from './shared/permits.ts';
-import { podBatch } from './shared/results.ts';
-import { type Fields, listOf, number, object, optional, text } from './shared/shape.ts';
+import { mostCarriedBytes, newCarrier, newQuestion, questionTimeout } from './shared/permits.ts';
+import { inFlightOf, podBatch } from './shared/results.ts';
+import { type Fields, listOf, number, text } from './shared/shape.ts';
 
 /** What a run leaves to the next one; what it knows of the object and its orders comes with the operation. */
 export interface RollOutHandOver extends Pick<RollOutProgress, 'next' | 'inFlight' | 'log'> {
@@ -51,12 +51,7 @@ const rollOutHandOver: Fields<RollOutHandOver> = {
   operator: operatorHandOver,
   commands: listOf(givenCommand),
   next: number,
-  inFlight: listOf(
-    object<InFlight<PodBatch>>({
-      ...{ number, batch: podBatch, startedAtMs: number },
-      ...{ term: optional(text), namedAgainAtMs: optional(number) },
-    }),
-  ),
+  inFlight: listOf(inFlightOf(podBatch)),
   log: listOf(text),
   refusals: number,
 };
@@ -88,6 +83,7 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
     },
     {
       changed: () => inbox.put({ kind: 'changed' }),
+      handOver: () => inbox.put({ kind: 'timeOver' }),
       take: (command, place) => inbox.put({ kind: 'received', command, at: now(), place }),
       cancelled: (command) => {
         isCancelled = true; // it stops like after the command of the same sense, and ends besides
@@ -115,7 +111,7 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
       return fleetBatches['fleet.v1.carryOutBatch'].executeWithOptions(options, [{ kind, target, number, batch }]);
     });
     const display = newDisplay();
-    const grace = newGrace('wait for the batches in flight', () => inbox.put({ kind: 'graceOver' }));
+    const grace = newGrace('wait for the batches in flight', () => inbox.put({ kind: 'timeOver' }));
     for (;;) {
       // nothing is begun on events that have not been read: one may be a command
       if (inbox.isEmpty()) {
@@ -254,6 +250,3 @@ function carried(commands: readonly PlacedCommand[]): readonly PlacedCommand[] {
   );
   return commands.filter((command) => isHold(command) || others.includes(command));
 }
-
-/** The same is taken along of commands. Of batches that do not fit the pods are chosen again, unless they have been updated by then. */
-const mostCarriedBytes = 24 * 1024;

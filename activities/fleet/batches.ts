@@ -1,10 +1,8 @@
-import { ApplicationFailure } from '@temporalio/common';
-import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
+import type { ObjectRef } from '../../api/core/refs.ts';
 import type { Answer, BatchResult, JustPermitted } from '../../plan/fleet/permit.ts';
 import type { CarriedBatches } from '../../plan/permits/in-flight.ts';
-import { shortened } from '../../plan/text-size.ts';
 import type { BatchRequest } from '../../watcher/fleet/held-batch.ts';
-import { type FleetDependencies, longestWhyBytes, whileItCounts } from './permit-holder.ts';
+import { answeredAtOnce, confirmedForMs, type FleetDependencies, whileItCounts } from './permit-holder.ts';
 
 /** The object that is rolled out. */
 interface RolledOut {
@@ -22,25 +20,15 @@ export interface NextInput extends RolledOut {
 
 export interface CarryOutBatchInput extends RolledOut, Omit<BatchRequest, 'run'> {}
 
-/** So long after the last confirmed heartbeat updates of a batch may begin (P-6). */
-const confirmedForMs = 10_000;
-
 /** Answers which pods may go next, or why none may, from what the leading watcher knows at this moment. It disrupts nothing. */
 export function nextActivity({
   queueOf,
   runId,
 }: Pick<FleetDependencies, 'queueOf' | 'runId'>): (input: NextInput) => Promise<Answer> {
-  return async ({ kind, target, justPermitted = [], carried }) => {
-    try {
-      const holder = queueOf(kind);
-      if (!holder) throw new Error('this watcher is not the leader');
-      return holder.next(target.uid, { justPermitted, ...(carried && { carried: { ...carried, run: runId() } }) });
-    } catch (error) {
-      const why = shortened(error instanceof Error ? error.message : String(error), longestWhyBytes);
-      const attempted = `Cannot find out which pods of ${kind} "${qualifiedName(target)}" go next`;
-      throw ApplicationFailure.retryable(`${attempted}: ${why}`, 'Unreachable');
-    }
-  };
+  return async ({ kind, target, justPermitted = [], carried }) =>
+    answeredAtOnce({ queueOf }, { kind, target, items: 'pods' }, (holder) =>
+      holder.next(target.uid, { justPermitted, ...(carried && { carried: { ...carried, run: runId() } }) }),
+    );
 }
 
 /**
@@ -60,6 +48,7 @@ export function carryOutBatchActivity(
         holdsMs: confirmedForMs,
         progress: (holder) => holder.progressOf(target.uid, number),
         isBegun: (holder) => holder.isBegun(target.uid, number),
+        confirmed: (holder) => holder.confirmed(target.uid),
       },
     );
   };

@@ -1,5 +1,5 @@
 import type { Answer, BatchResult } from '../../plan/fleet/permit.ts';
-import type { NextNodes, WaveOutcome } from '../../plan/images/pull-waves.ts';
+import type { NodesAnswer, WaveResult } from '../../plan/images/pull-waves.ts';
 import type {
   SwapAwaitAnswer,
   SwapAwaitRequest,
@@ -11,7 +11,7 @@ import type {
 import type { CarryOutBatchInput, NextInput } from './batches.ts';
 import type { AnsweredCommand, ApplyCommandInput } from './commands.ts';
 import type { RecordedOrders, RecordOrdersInput } from './earlier-orders.ts';
-import type { AwaitNodesInput, TellNodesInput } from './nodes.ts';
+import type { AwaitNodesInput, NextNodesInput } from './nodes.ts';
 
 /**
  * What the leading watcher does for roll-outs, pull jobs and swaps, on queue `fleet`. Its caller may be of another release, so the names carry a
@@ -24,10 +24,10 @@ export interface FleetActivities {
   'fleet.v1.carryOutBatch'(input: CarryOutBatchInput): Promise<BatchResult>;
   /** Applies a command of an operator to the object. On queue `fleet-commands`. */
   'fleet.v1.applyCommand'(input: ApplyCommandInput): Promise<AnsweredCommand>;
-  /** Names the nodes that pull next; waits, heartbeating, while none may. Meanwhile the first of them may be told. */
-  'fleet.v1.tellNodes'(input: TellNodesInput): Promise<NextNodes>;
-  /** Lets the nodes of a wave be told to pull, and waits, heartbeating, until each has ended. */
-  'fleet.v1.awaitNodes'(input: AwaitNodesInput): Promise<WaveOutcome>;
+  /** Answers at once which nodes of a job may pull next, or why none may. */
+  'fleet.v1.nextNodes'(input: NextNodesInput): Promise<NodesAnswer>;
+  /** Lets the nodes of a wave be told to pull, and waits, heartbeating, until each has ended; answers also which ones may go next. */
+  'fleet.v1.awaitNodes'(input: AwaitNodesInput): Promise<WaveResult>;
   /** Says how far the swap of sidecars in a pod is. */
   'fleet.v1.lookAtSwap'(input: SwapOfPod): Promise<SwapLook>;
   /** Writes one step of a swap; waits, heartbeating, while it may not. */

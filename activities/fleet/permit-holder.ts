@@ -9,7 +9,10 @@ import type { PermitLife } from '../../watcher/permits/held.ts';
 import { ConfirmedLife, type PermitLifeOptions, TakenBack } from './permit-life.ts';
 
 /** Failures travel through histories. */
-export const longestWhyBytes = 900;
+const longestWhyBytes = 900;
+
+/** So long after the last confirmed heartbeat something may begin by a batch (P-6). */
+export const confirmedForMs = 10_000;
 
 /** So long the SDK's own word of a cancellation is waited for. */
 const sdkWordMs = 10_000;
@@ -22,6 +25,8 @@ export interface PermitHolder {
   progressOf(uid: string, batch: number): PermitProgress;
   /** Whether the update of each pod of a batch has begun. */
   isBegun(uid: string, batch: number): boolean;
+  /** A permit that has rested counts again. */
+  confirmed(uid: string): void;
 }
 
 export interface FleetDependencies<Holder = PermitHolder> {
@@ -33,12 +38,13 @@ export interface FleetDependencies<Holder = PermitHolder> {
   readonly runId: () => string;
 }
 
-export type FleetAttempt = Omit<PermitLifeOptions, 'progress' | 'holdsMs' | 'isBegun'>;
+export type FleetAttempt = Omit<PermitLifeOptions, 'progress' | 'holdsMs' | 'isBegun' | 'confirmed'>;
 
 /** How a permit lives, and what is told of it. */
 interface LifeOfPermit<Holder> extends Pick<PermitLifeOptions, 'holdsMs'> {
   readonly progress?: (holder: Holder) => unknown;
   readonly isBegun?: (holder: Holder) => boolean;
+  readonly confirmed?: (holder: Holder) => void;
 }
 
 /**
@@ -49,7 +55,7 @@ export async function whileItCounts<Answer, Holder = PermitHolder>(
   { queueOf, attempt }: FleetDependencies<Holder>,
   { kind, target, doing }: { readonly kind: string; readonly target: ObjectRef; readonly doing: string },
   hand: (holder: Holder, life: PermitLife) => Promise<Answer>,
-  { progress, isBegun, ...others }: LifeOfPermit<Holder> = {},
+  { progress, isBegun, confirmed, ...others }: LifeOfPermit<Holder> = {},
 ): Promise<Answer> {
   const options = attempt();
   let life: ConfirmedLife | undefined;
@@ -63,6 +69,10 @@ export async function whileItCounts<Answer, Holder = PermitHolder>(
       isBegun: () => {
         const holder = queueOf(kind);
         return (holder && isBegun?.(holder)) === true;
+      },
+      confirmed: () => {
+        const holder = queueOf(kind);
+        if (holder) confirmed?.(holder);
       },
     });
     const holder = queueOf(kind);
@@ -78,6 +88,26 @@ export async function whileItCounts<Answer, Holder = PermitHolder>(
     throw ApplicationFailure.retryable(`Cannot ${doing} ${kind} "${qualifiedName(target)}": ${why}`, 'Unreachable');
   } finally {
     life?.stop();
+  }
+}
+
+/**
+ * Asks the leading watcher what goes next, from what it knows at this moment. It fails as `Unreachable`, which is retried, while
+ * this one does not lead.
+ */
+export function answeredAtOnce<Answer, Holder = PermitHolder>(
+  { queueOf }: Pick<FleetDependencies<Holder>, 'queueOf'>,
+  { kind, target, items }: { readonly kind: string; readonly target: ObjectRef; readonly items: string },
+  ask: (holder: Holder) => Answer,
+): Answer {
+  try {
+    const holder = queueOf(kind);
+    if (!holder) throw new Error('this watcher is not the leader');
+    return ask(holder);
+  } catch (error) {
+    const why = shortened(error instanceof Error ? error.message : String(error), longestWhyBytes);
+    const attempted = `Cannot find out which ${items} of ${kind} "${qualifiedName(target)}" go next`;
+    throw ApplicationFailure.retryable(`${attempted}: ${why}`, 'Unreachable');
   }
 }
 

@@ -17,8 +17,10 @@ export interface PermitLifeOptions {
   readonly progress?: () => unknown;
   /** For how long a confirmation counts. Absent: for the heartbeat timeout, which is the most. */
   readonly holdsMs?: number;
-  /** Whether all that it permits has begun, so that there is nothing to be confirmed. Absent: never. */
+  /** Whether nothing begins by it at present, so that there is nothing to be confirmed. Absent: never. */
   readonly isBegun?: () => boolean;
+  /** It counts again, after it has rested while nothing began. */
+  readonly confirmed?: () => void;
   /** The activity's heartbeat timeout: after this long without a heartbeat Temporal gives it to another worker. */
   readonly heartbeatTimeoutMs: number;
   /** Aborts when the SDK hears of a cancellation, or this worker shuts down. */
@@ -49,6 +51,9 @@ export class ConfirmedLife implements PermitLife {
   /** Since when heartbeats got no answer. Absent: the last one did. */
   #silentSinceMs: number | undefined;
   #sdkBeatAtMs = performance.now();
+  /** Nothing began by it when it was looked at last, so it was not confirmed. */
+  #rests = false;
+  #isConfirming = false;
 
   private constructor(options: PermitLifeOptions) {
     this.#options = options;
@@ -77,9 +82,11 @@ export class ConfirmedLife implements PermitLife {
   }
 
   isAlive(): boolean {
-    const isOver = performance.now() >= this.#confirmedAtMs + this.#holdsMs;
-    if (isOver) this.#end.abort(new Error(notConfirmed));
-    return !this.ended.aborted;
+    if (this.ended.aborted) return false;
+    if (!this.#isStale) return true;
+    if (this.#rests) void this.#confirmAnew();
+    else this.#end.abort(new Error(notConfirmed));
+    return false;
   }
 
   /** Ends it, when the verdict has come or nobody waits for it any more. */
@@ -100,6 +107,18 @@ export class ConfirmedLife implements PermitLife {
     return this.#holdsMs / (!this.#hasTime && isYoung ? 4 : 2);
   }
 
+  get #isStale(): boolean {
+    return performance.now() >= this.#confirmedAtMs + this.#holdsMs;
+  }
+
+  /** Something is to begin by it. Without an answer the next heartbeat asks again. */
+  async #confirmAnew(): Promise<void> {
+    if (this.#isConfirming) return;
+    this.#isConfirming = true;
+    await this.#confirm().catch(() => undefined);
+    this.#isConfirming = false;
+  }
+
   #beatLater(inMs: number): void {
     if (!this.ended.aborted) this.#timer = setTimeout(() => void this.#beat(), inMs);
   }
@@ -118,11 +137,16 @@ export class ConfirmedLife implements PermitLife {
   }
 
   async #confirm(): Promise<void> {
-    const { confirm, progress } = this.#options;
+    const { confirm, confirmed, progress } = this.#options;
     const sentAtMs = performance.now();
+    const hasRested = this.#rests && this.#isStale;
     const answer = await confirm(this.#holdsMs / 3, progress?.());
     this.#silentSinceMs = undefined;
-    if (answer === 'counts') this.#confirmedAtMs = sentAtMs;
+    if (answer === 'counts') {
+      this.#confirmedAtMs = sentAtMs;
+      this.#rests = false;
+      if (hasRested) confirmed?.();
+    }
     if (answer === 'cancelled') this.#end.abort(new TakenBack('the permit was revoked'));
     if (answer === 'gone') this.#end.abort(new Error('Temporal has started another attempt of the activity'));
   }
@@ -130,6 +154,7 @@ export class ConfirmedLife implements PermitLife {
   #tellSdk(): void {
     const { heartbeat, progress } = this.#options;
     const nowMs = performance.now();
+    this.#rests = true;
     if (nowMs - this.#sdkBeatAtMs < sdkBeatMs) return;
     this.#sdkBeatAtMs = nowMs;
     heartbeat(progress?.());

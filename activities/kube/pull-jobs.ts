@@ -1,7 +1,6 @@
 import { sameJson } from '../../api/base/json.ts';
 import { timestamp } from '../../api/base/time.ts';
 import { withCondition } from '../../api/core/conditions.ts';
-import { longestReference } from '../../api/core/image-reference.ts';
 import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
 import { eventComponent } from '../../api/core/well-known.ts';
 import type { CommandName } from '../../api/engine/operations.ts';
@@ -12,15 +11,10 @@ import type { KubeClient } from '../../kube/client.ts';
 import { isGone, toFailure } from '../../kube/failures.ts';
 import { unlessGone } from '../../kube/moved-on.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
-import type { PullJobLook } from '../../plan/images/pull-on-nodes.ts';
-import { pullEndOf } from '../../plan/images/pull-waves.ts';
-import { shortened } from '../../plan/text-size.ts';
 import { type ReceivedCommand, tellOfCommand } from './operator-events.ts';
 
 /** The cluster worker's activities for one ImagePullJob. */
 export interface PullJobActivities {
-  /** Whether a job is still in progress, or how it has ended. */
-  lookAtPullJob(job: ObjectRef): Promise<PullJobLook>;
   /** Writes an operator's command into the conditions, for the watcher to process; or answers why it has no effect. */
   steerPullJob(input: {
     readonly job: ObjectRef;
@@ -47,18 +41,6 @@ export function pullJobActivities({
   }
 
   return {
-    async lookAtPullJob(job) {
-      try {
-        const live = await find(job);
-        if (live === undefined) return { kind: 'gone' };
-        const end = pullEndOf(live);
-        const image = shortened(live.spec.image, longestReference.whole);
-        return end === undefined ? { kind: 'open', image } : { kind: 'finished', image, end };
-      } catch (error) {
-        throw toFailure(error, `Cannot read ImagePullJob "${qualifiedName(job)}"`);
-      }
-    },
-
     async steerPullJob({ job, command, by }) {
       try {
         return await despiteConflicts(async () => {

@@ -15,6 +15,7 @@ import {
   handedInAnew,
   type InFlight,
   mostShown,
+  nextAfter,
   notReceived,
   notRunning,
   onTheirWay,
@@ -78,8 +79,8 @@ export type RollOutNews =
   | { readonly kind: 'carriedOut'; readonly number: number; readonly result: BatchResult; readonly atMs: number }
   /** A batch came to no result: its activity was ended by hand, or the roll-out did not wait for it any longer. */
   | { readonly kind: 'lost'; readonly number: number; readonly why: string }
-  /** The run has waited for its batches in flight as long as it may. */
-  | { readonly kind: 'graceOver' };
+  /** The time of the run is over: it has waited as long as it may, or is to hand over. */
+  | { readonly kind: 'timeOver' };
 
 const logLines = 12;
 
@@ -101,7 +102,7 @@ export function begun(
 ): RollOutProgress {
   const { next = 1, inFlight = [], log = [], commands = [], namespace } = before;
   return {
-    ...{ facts, next, inFlight, log, commands },
+    ...{ facts, next: nextAfter(inFlight, next), inFlight, log, commands },
     ...(namespace !== undefined && { namespace }),
     mustAsk: true,
     isNew: true,
@@ -183,7 +184,7 @@ export function heard(progress: RollOutProgress, news: RollOutNews): RollOutProg
     case 'lost':
       if (!progress.inFlight.some(({ number }) => number === news.number)) return progress;
       return { ...withoutBatch(progress, news.number, `batch ${news.number}: ${news.why}`), mustAsk: true };
-    case 'graceOver':
+    case 'timeOver':
       return progress;
   }
 }
@@ -234,7 +235,9 @@ function answered(
   switch (answer.kind) {
     case 'pods':
       // what was answered before a hold may not go; it is asked again when the hold is applied, or taken back
-      return progress.commands.some(isHold) ? { ...progress, mustAsk: true } : permitted(progress, answer, atMs);
+      return progress.commands.some(isHold)
+        ? { ...progress, mustAsk: true }
+        : permitted(progress, answer, { atMs, isAsked });
     case 'nothing':
       return progress;
     case 'wait':
@@ -256,7 +259,7 @@ function answered(
 function permitted(
   progress: RollOutProgress,
   { batches, more, of, updated }: Extract<Answer, { kind: 'pods' }>,
-  atMs: number,
+  { atMs, isAsked }: { readonly atMs: number; readonly isAsked: boolean },
 ): RollOutProgress {
   const { inFlight, next } = progress;
   const { begun, hasRoom } = withBatches(progress, batches, podItems, atMs);
@@ -267,7 +270,7 @@ function permitted(
     ...(batch && { summary: `${updated} of ${of} pods are of revision ${batch.revision}` }),
     ...(stuck.length > 0 && { waitingFor: notRunning(stuck, batchNotRunning) }),
     // pods of batches that do not get there would be answered again and again
-    mustAsk: progress.mustAsk || (more && begun.length > 0 && hasRoom),
+    mustAsk: progress.mustAsk || (more && hasRoom && (begun.length > 0 || !isAsked)),
     next: next + begun.length,
     inFlight: [...inFlight, ...begun],
   };
@@ -279,7 +282,7 @@ function permitted(
  */
 export function handedInAgain(progress: RollOutProgress, atMs: number): RollOutProgress {
   if (progress.end === 'withdrawn' || progress.commands.some(isHold)) return progress;
-  const anew = handedInAnew(progress, atMs);
+  const anew = handedInAnew(progress, 'batches', atMs);
   if (anew === undefined) return progress;
   const { line, ...inFlight } = anew;
   return { ...progress, ...inFlight, log: withLine(progress.log, line) };

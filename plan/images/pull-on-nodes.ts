@@ -1,53 +1,47 @@
 /**
- * How the operation of an ImagePullJob continues: the events that it has received, folded into a plain value, and what is
- * asked of the leading watcher next.
+ * How the operation of an ImagePullJob continues: the events that it has received, folded into a plain value.
  *
- * It asks which nodes go next, hands these in as a wave, and asks again. A wave does not wait for the one before. Commands
- * are written to the job, where the watcher obeys them, so nothing here depends on them.
+ * It asks which nodes go next, hands these in as waves, and is told with the result of each which ones are next. A wave does not wait for
+ * the one before. Commands are written to the job, where the watcher obeys them, so nothing here depends on them.
  */
+import { timestamp } from '../../api/base/time.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
-import type { FirstWave } from '../../api/image-pull-job/operation.ts';
+import { pullJobWait } from '../../api/image-pull-job/texts.ts';
+import {
+  afterAnswer,
+  handedInAnew,
+  type InFlight,
+  mostShown,
+  nextAfter,
+  notReceived,
+  notRunning,
+  type Permitting,
+  standingOf,
+  withBatches,
+} from '../permits/in-flight.ts';
 import { listed } from '../text-size.ts';
 import {
   firstNames,
-  type NextNodes,
+  isGivenBack,
+  type NodeOutcome,
+  type NodesAnswer,
+  nodeItems,
   type PullEnd,
-  type WaveOutcome,
-  type WaveQuestion,
+  type Wave,
+  type WaveResult,
   waveText,
 } from './pull-waves.ts';
 
-/** What a look at the job has found. */
-export type PullJobLook =
-  | { readonly kind: 'gone' }
-  | { readonly kind: 'open'; readonly image: string }
-  | { readonly kind: 'finished'; readonly image: string; readonly end: PullEnd };
-
-/** A wave that is handed in. */
-export interface WaveInFlight {
-  readonly wave: number;
-  readonly nodes: readonly string[];
-  readonly startedAtMs: number;
-}
-
 /** Where the operation stands. */
-export interface PullProgress {
-  /** Empty before the first look. */
+export interface PullProgress extends Permitting<Wave> {
+  /** Empty before the first answer. */
   readonly image: string;
-  /** The number of the next wave, from 1. */
-  readonly next: number;
-  /** The waves that are handed in, in the order of their numbers. */
-  readonly inFlight: readonly WaveInFlight[];
-  /** How many looks at the job are wanted so far. */
-  readonly looks: number;
-  /** Grows whenever the same is to be asked again. */
-  readonly round: number;
-  /** Nothing is asked before the watcher, an operator or the end of a pause says so. */
-  readonly isParked: boolean;
-  /** What keeps further nodes from getting the job. */
+  /** What keeps further nodes from getting the job, by the last answer. */
   readonly waitingFor?: WaitingFor;
-  /** Why the job cannot be read, or a command not be written to it. */
-  readonly refused: Readonly<Partial<Record<Refusing, WaitingFor>>>;
+  /** A pause that is written to the job, until an answer says what it has come to. */
+  readonly pause?: WaitingFor;
+  /** Why a command cannot be written to the job. */
+  readonly notWritten?: WaitingFor;
   /** How many nodes the job selects, and how many of them have ended, as far as is known. */
   readonly of: number;
   readonly ended: number;
@@ -56,216 +50,219 @@ export interface PullProgress {
   /** What has been done, the last lines of it. */
   readonly log: readonly string[];
   /** How the job has ended. */
-  readonly end?: PullEnd | 'gone';
-  /** The watcher has named every node that it will name. */
-  readonly isNamed: boolean;
+  readonly end?: PullEnd | 'withdrawn';
 }
 
-type Refusing = 'look' | 'command';
+/** What a run leaves to the next one. */
+export type CarriedProgress = Pick<PullProgress, 'next' | 'inFlight' | 'log' | 'image' | 'of' | 'ended' | 'failed'>;
 
 export type PullNews =
   | { readonly kind: 'changed' }
+  /** A command was received. */
   | { readonly kind: 'command'; readonly name: string }
-  | { readonly kind: 'looked'; readonly look: PullJobLook }
-  | { readonly kind: 'refused'; readonly step: Refusing; readonly waitingFor: WaitingFor }
-  /** What was refused is done. */
-  | { readonly kind: 'allowed'; readonly step: Refusing }
-  | { readonly kind: 'next'; readonly next: NextNodes; readonly of: WaveQuestion; readonly atMs: number }
-  /** The question has failed for an unforeseen reason. */
-  | { readonly kind: 'parked'; readonly waitingFor: WaitingFor }
-  /** The pause after that is over. */
-  | { readonly kind: 'again' }
-  | { readonly kind: 'ended'; readonly wave: number; readonly outcome: WaveOutcome; readonly atMs: number }
+  /** A command was written to the job, or the job has refused it. */
+  | { readonly kind: 'written'; readonly name: string; readonly isRefused: boolean; readonly atMs: number }
+  /** A command could not be written. */
+  | { readonly kind: 'notWritten'; readonly waitingFor: WaitingFor }
+  | { readonly kind: 'answer'; readonly answer: NodesAnswer; readonly atMs: number }
+  /** The question has failed. It is asked again after a pause. */
+  | { readonly kind: 'notAnswered'; readonly waitingFor: WaitingFor }
+  | { readonly kind: 'carriedOut'; readonly number: number; readonly result: WaveResult; readonly atMs: number }
   /** A wave has no outcome: its activity was ended by hand. */
-  | { readonly kind: 'lost'; readonly wave: number; readonly why: string }
-  /** The run has waited for its waves as long as it may. */
-  | { readonly kind: 'graceOver' };
+  | { readonly kind: 'lost'; readonly number: number; readonly why: string }
+  /** The time of the run is over: it has waited as long as it may, or is to hand over. */
+  | { readonly kind: 'timeOver' };
 
 const logLines = 12;
-
-/** So many waves in flight are named, and so many nodes that have failed. */
-const mostWavesShown = 5;
 const mostFailedKept = 10;
 
 /** An operation that has just begun, or continues where an earlier run ended. */
-export function begun({ next = 1 }: { readonly next?: number | undefined } = {}): PullProgress {
+export function begun(before: Partial<CarriedProgress> = {}): PullProgress {
+  const { next = 1, inFlight = [], log = [], image = '', of = 0, ended = 0, failed = [] } = before;
   return {
-    image: '',
-    next,
-    inFlight: [],
-    looks: 1,
-    round: 0,
-    isParked: false,
-    refused: {},
-    of: 0,
-    ended: 0,
-    failed: [],
-    log: [],
-    isNamed: false,
+    ...{ inFlight, log, image, of, ended, failed },
+    next: nextAfter(inFlight, next),
+    ...{ mustAsk: true, isNew: true },
   };
-}
-
-/** An operation that was told its first wave when it was started: nothing is to be read or asked yet. */
-export function begunWith({ image, ...first }: FirstWave, atMs: number): PullProgress {
-  const progress = { ...begun(), image, looks: 0 };
-  return answered(progress, { kind: 'next', next: { kind: 'wave', ...first }, of: { wave: 1, after: [] }, atMs });
 }
 
 /** The progress after one event. */
 export function heard(progress: PullProgress, news: PullNews): PullProgress {
   switch (news.kind) {
     case 'changed':
-      return { ...progress, looks: progress.looks + 1 };
+      return { ...progress, mustAsk: true };
     case 'command':
-      return news.name === 'retry' ? askedAnew(progress) : progress;
-    case 'looked':
-      return looked(progress, news.look);
-    case 'refused':
-      return { ...progress, refused: { ...progress.refused, [news.step]: news.waitingFor } };
-    case 'allowed': {
-      const { [news.step]: _, ...refused } = progress.refused;
-      return { ...progress, refused };
+      return news.name === 'retry' ? { ...progress, mustAsk: true } : progress;
+    case 'written':
+      return written(progress, news);
+    case 'notWritten':
+      return { ...progress, notWritten: news.waitingFor };
+    case 'answer':
+      return answered(progress, news.answer, { atMs: news.atMs, isAsked: true });
+    case 'notAnswered':
+      return { ...progress, waitingFor: news.waitingFor };
+    case 'carriedOut':
+      return carriedOut(progress, news);
+    case 'lost': {
+      if (!progress.inFlight.some(({ number }) => number === news.number)) return progress;
+      return { ...withoutWave(progress, news.number, `wave ${news.number}: ${news.why}`), mustAsk: true };
     }
-    case 'next':
-      return answered(progress, news);
-    case 'parked':
-      return { ...progress, waitingFor: news.waitingFor, isParked: true };
-    case 'again':
-      return askedAnew(progress);
-    case 'ended':
-      return waveEnded(progress, news);
-    case 'lost':
-      return lost(progress, news.wave, news.why);
-    case 'graceOver':
+    case 'timeOver':
       return progress;
   }
 }
 
-/** Only if it is parked: a question that is pending sees by itself what has changed. */
-function askedAnew(progress: PullProgress): PullProgress {
-  if (!progress.isParked) return progress;
-  const { waitingFor: _, ...others } = progress;
-  return { ...others, isParked: false, round: progress.round + 1 };
+/** It has asked. */
+export function asked(progress: PullProgress): PullProgress {
+  return { ...progress, mustAsk: false };
 }
 
-function looked(progress: PullProgress, look: PullJobLook): PullProgress {
-  switch (look.kind) {
-    case 'gone':
-      return { ...progress, end: progress.end ?? 'gone' };
-    case 'finished':
-      return { ...progress, image: look.image, end: look.end };
-    case 'open':
-      return askedAnew({ ...progress, image: look.image });
+/** Waves that an earlier leader has named are handed in again. To be asked when all news are folded. */
+export function handedInAgain(progress: PullProgress, atMs: number): PullProgress {
+  const anew = progress.end === 'withdrawn' ? undefined : handedInAnew(progress, 'waves', atMs);
+  if (anew === undefined) return progress;
+  const { line, ...inFlight } = anew;
+  return { ...progress, ...inFlight, log: withLine(progress.log, line) };
+}
+
+/** The watcher may see a pause a moment later, so it is shown from here on. */
+function written(progress: PullProgress, { name, isRefused, atMs }: Extract<PullNews, { kind: 'written' }>) {
+  const { notWritten: _, ...others } = progress;
+  if (isRefused) return others;
+  switch (name) {
+    case 'pause':
+      return { ...others, pause: pullJobWait('Paused', { blockedBy: ['operator'], since: timestamp(atMs) }) };
+    case 'resume': {
+      const { pause: __, waitingFor, ...resumed } = others;
+      return waitingFor === undefined || waitingFor.reason === 'Paused' ? resumed : { ...resumed, waitingFor };
+    }
+    default:
+      return others;
   }
 }
 
-function answered(progress: PullProgress, { next, of, atMs }: Extract<PullNews, { kind: 'next' }>): PullProgress {
-  const { waitingFor: _, ...others } = progress;
-  switch (next.kind) {
-    case 'wave': {
-      const chosen = { wave: progress.next, nodes: next.nodes, startedAtMs: atMs };
-      return {
-        ...others,
-        of: next.of,
-        ended: next.ended,
-        next: progress.next + 1,
-        inFlight: [...progress.inFlight, chosen],
-        isParked: next.rest === 0,
-      };
-    }
-    case 'idle':
-      return { ...others, of: next.of, ended: next.ended, isParked: true };
-    case 'blocked': {
-      // waves that have ended since it was asked were waited for
-      const isStale = JSON.stringify(of.after) !== JSON.stringify(numbersOf(progress));
-      if (isStale) return { ...others, round: progress.round + 1 };
-      return { ...progress, waitingFor: next.waitingFor, isParked: true };
-    }
-    case 'finished':
-      return { ...others, end: next.end, isNamed: true };
-    case 'gone':
-      return { ...others, end: progress.end ?? 'gone', isNamed: true };
-  }
-}
-
-function waveEnded(
-  progress: PullProgress,
-  { wave, outcome, atMs }: Extract<PullNews, { kind: 'ended' }>,
+/** `isAsked`: it answers a question, and does not come with a result. */
+function answered(
+  before: PullProgress,
+  answer: NodesAnswer,
+  { atMs, isAsked = false }: { readonly atMs: number; readonly isAsked?: boolean },
 ): PullProgress {
-  const ended = progress.inFlight.find((one) => one.wave === wave);
-  if (ended === undefined) return progress;
-  const failed = outcome.nodes.filter(({ why }) => why !== undefined);
-  const names = failed.map(({ node }) => node);
-  const seconds = Math.round((atMs - ended.startedAtMs) / 1_000);
-  const not = failed.length === 0 ? '' : `; not ${listed(names, shownBytes)}: ${failed[0]?.why}`;
-  const line = `wave ${wave}: ${outcome.nodes.length - failed.length} nodes in ${seconds} s${not}`;
-  const after = {
-    ...withoutWave(progress, wave, line),
-    ended: Math.min(progress.ended + outcome.nodes.length, Math.max(progress.of, progress.ended)),
-    failed: [...progress.failed, ...names].slice(-mostFailedKept),
+  const { order, image = before.image, of = before.of, ended = before.ended } = answer;
+  const standing = standingOf(before, order, { isAsked });
+  if (standing === 'stale') return before;
+  if (standing === 'ofAnother') return { ...before, mustAsk: true };
+  const { waitingFor: _, pause: __, end, isNew: ___, ...known } = before;
+  const waves = answer.kind === 'nodes' ? answer.waves : [];
+  const inFlight = afterAnswer(before, { ...(order && { order }), named: new Set(waves.flat()), atMs }, nodeItems);
+  const progress = { ...known, image, of, ended, inFlight, ...(order && { order }) };
+  switch (answer.kind) {
+    case 'nodes':
+      return permitted(progress, answer, { atMs, isAsked });
+    case 'nothing':
+      return progress;
+    case 'wait':
+      return { ...progress, waitingFor: answer.waitingFor };
+    case 'done':
+      return { ...progress, end: answer.end };
+    case 'withdrawn':
+      // how a job has ended is known from before it was deleted
+      return { ...progress, end: end ?? 'withdrawn' };
+  }
+}
+
+/** The nodes that are in no wave yet go in further ones, as many as may be in flight. */
+function permitted(
+  progress: PullProgress,
+  { waves, more }: Extract<NodesAnswer, { kind: 'nodes' }>,
+  { atMs, isAsked }: { readonly atMs: number; readonly isAsked: boolean },
+): PullProgress {
+  const { inFlight, next } = progress;
+  const { begun: added, hasRoom } = withBatches(progress, waves, nodeItems, atMs);
+  const stuck = added.length > 0 ? [] : notReceived(inFlight, atMs);
+  return {
+    ...progress,
+    ...(stuck.length > 0 && { waitingFor: notRunning(stuck, waveNotRunning) }),
+    // nodes of waves that do not get there would be answered again and again
+    mustAsk: progress.mustAsk || (more && hasRoom && (added.length > 0 || !isAsked)),
+    next: next + added.length,
+    inFlight: [...inFlight, ...added],
   };
-  // what was given by hand may lack nodes, which are named again
-  return outcome.nodes.length < ended.nodes.length ? { ...after, round: after.round + 1, isParked: false } : after;
 }
 
-/** Its nodes are named again, unless they have ended: the question that is pending waits for the wave. */
-function lost(progress: PullProgress, wave: number, why: string): PullProgress {
-  if (!progress.inFlight.some((one) => one.wave === wave)) return progress;
-  const { waitingFor: _, ...others } = withoutWave(progress, wave, `wave ${wave}: ${why}`);
-  return { ...others, round: progress.round + 1, isParked: false };
+const waveNotRunning = {
+  reason: 'WaveNotRunning',
+  name: 'wave',
+  unblock: 'The nodes of these waves may go, but their activities are not running: unpause or reset them',
+} as const;
+
+function carriedOut(
+  progress: PullProgress,
+  { number, result, atMs }: Extract<PullNews, { kind: 'carriedOut' }>,
+): PullProgress {
+  const held = progress.inFlight.find((one) => one.number === number);
+  if (held === undefined) return progress;
+  const without = result.nodes.filter(({ why }) => why !== undefined);
+  const seconds = Math.round((atMs - held.startedAtMs) / 1_000);
+  const names = listed(namesIn(without), shownBytes);
+  const not = without.length === 0 ? '' : `; not ${names}: ${without[0]?.why}`;
+  const line = `wave ${number}: ${result.nodes.length - without.length} nodes in ${seconds} s${not}`;
+  const ended = new Set(namesIn(result.nodes));
+  const failed = without.filter((outcome) => !isGivenBack(outcome));
+  const known = {
+    ...withoutWave(progress, number, line),
+    failed: [...progress.failed.filter((node) => !ended.has(node)), ...namesIn(failed)].slice(-mostFailedKept),
+  };
+  return answered(known, result.next, { atMs });
 }
 
-function withoutWave(progress: PullProgress, wave: number, line: string): PullProgress {
-  const inFlight = progress.inFlight.filter((one) => one.wave !== wave);
-  return { ...progress, inFlight, log: [...progress.log, line].slice(-logLines) };
+function namesIn(nodes: readonly NodeOutcome[]): readonly string[] {
+  return nodes.map(({ node }) => node);
 }
 
-/** What should be asked now, and how it differs from what was asked before; undefined when nothing is to be. */
-export function wantedQuestion(progress: PullProgress): (WaveQuestion & { readonly key: string }) | undefined {
-  const { image, end, isParked, isNamed, next, round } = progress;
-  if (isParked || isNamed || (image === '' && end === undefined)) return undefined;
-  return { wave: next, after: numbersOf(progress), key: `${next} ${round}` };
+function withoutWave(progress: PullProgress, number: number, line: string): PullProgress {
+  const inFlight = progress.inFlight.filter((one) => one.number !== number);
+  return { ...progress, inFlight, log: withLine(progress.log, line) };
 }
 
-function numbersOf({ inFlight }: PullProgress): readonly number[] {
-  return inFlight.map(({ wave }) => wave);
+function withLine(log: readonly string[], line: string): readonly string[] {
+  return [...log, line].slice(-logLines);
 }
 
-/** Whether the job has ended. Its last nodes may still have to be named, and waves be answered. */
-export function isEnding({ end }: PullProgress): boolean {
-  return end !== undefined;
+/** Whether it is over but for the waves in flight. */
+export function isEnding({ end, mustAsk }: PullProgress): boolean {
+  return end === 'withdrawn' || (end !== undefined && !mustAsk);
 }
 
-/** Whether the watcher has answered all that it is asked. */
-export function isAnswered(progress: PullProgress): boolean {
-  return progress.inFlight.length === 0 && wantedQuestion(progress) === undefined;
+/** What happens to a wave in flight, for people. */
+export function inFlightText({ image }: Pick<PullProgress, 'image'>, { batch }: InFlight<Wave>): string {
+  return waveText(image, batch);
 }
 
 /** In which phase people find it. */
-export function phaseOf({ end, waitingFor }: PullProgress): string {
-  if (end === 'gone') return 'Deleted';
+export function phaseOf({ end, pause, waitingFor }: PullProgress): string {
+  if (end === 'withdrawn') return 'Deleted';
   if (end) return end.failed ? 'Failed' : 'Completed';
-  return waitingFor?.reason === 'Paused' ? 'Paused' : 'Pulling';
+  return (pause ?? waitingFor)?.reason === 'Paused' ? 'Paused' : 'Pulling';
 }
 
 /** What people find it to wait for; empty when it waits for nodes that pull. */
-export function reasonOfWait({ refused, waitingFor }: PullProgress): string {
-  return (refused.command ?? refused.look ?? waitingFor)?.reason ?? '';
+export function reasonOfWait({ notWritten, pause, waitingFor }: PullProgress): string {
+  return (notWritten ?? pause ?? waitingFor)?.reason ?? '';
 }
 
 const shownBytes = 400;
 
 /** All that there is to say, in lines. What has ended waits for nothing, and nothing of it is in flight. */
 export function detailsOf(progress: PullProgress): string {
-  const { image, of, ended, failed, refused, waitingFor, end, log } = progress;
+  const { image, of, ended, failed, notWritten, pause, waitingFor, end, log } = progress;
   const inFlight = end ? [] : progress.inFlight;
-  const waits = end ? [] : [refused.command, refused.look, waitingFor];
+  const waits = end ? [] : [notWritten, pause, waitingFor];
   return [
     `${phaseOf(progress)}${image ? `: ${image}` : ''}, ${ended} of ${of} nodes have ended`,
     ...waits.flatMap((wait) => (wait ? [waitText(wait)] : [])),
     ...(failed.length > 0 ? [`not pulled on ${listed(failed, shownBytes)}`] : []),
-    ...inFlight.slice(0, mostWavesShown).map(({ wave, nodes }) => `wave ${wave} in flight: ${waveText(image, nodes)}`),
-    ...(inFlight.length > mostWavesShown ? [`${inFlight.length - mostWavesShown} more waves in flight`] : []),
+    ...inFlight.slice(0, mostShown).map((one) => `wave ${one.number} in flight: ${inFlightText(progress, one)}`),
+    ...(inFlight.length > mostShown ? [`${inFlight.length - mostShown} more waves in flight`] : []),
     ...log,
   ].join('\n\n');
 }

@@ -6,16 +6,13 @@
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import { endIn } from '../../api/core/conditions.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
-import { type ImagePullJob, isFinished } from '../../api/image-pull-job/types.ts';
+import { type ImagePullJob, isFinished, parallelismOf } from '../../api/image-pull-job/types.ts';
+import { type AnswerOrder, answerBytes, type BatchItems, mostInAnswer, mostInBatch } from '../permits/in-flight.ts';
 import { fitting, listed, shortened, summaryBytes } from '../text-size.ts';
 import { type NodeStanding, roomOf } from './image-pull-job.ts';
 
-/** The most nodes of one wave, and the most bytes of their outcomes as JSON, so that each takes 8 KiB at most. */
-export const mostInWave = 40;
+/** The most bytes of the outcomes of a wave as JSON, so that it takes 8 KiB at most. */
 export const waveBytes = 7 * 1024;
-
-/** So many waves of a job are in flight at once. */
-export const mostWavesInFlight = 25;
 
 /** The bytes of the outcome of a node besides its name: two times, and the least of why it has no image. */
 const outcomeBytes = 110;
@@ -31,39 +28,44 @@ export interface PullEnd {
 /** The longest message of an end, which may name ten nodes. */
 const endMessageBytes = 1_500;
 
-/** The question which nodes go next. */
-export interface WaveQuestion {
-  /** The number of the wave, from 1 in each history. */
-  readonly wave: number;
-  /** The waves in flight: none is chosen before all of them are handed in, so that no node is in two waves. */
-  readonly after: readonly number[];
+/** The nodes of a wave, by name. */
+export type Wave = readonly string[];
+
+export const nodeItems: BatchItems<Wave> = {
+  idsOf: (nodes) => nodes,
+  without(nodes, names) {
+    const left = nodes.filter((node) => !names.has(node));
+    return left.length > 0 ? left : undefined;
+  },
+};
+
+/**
+ * Which nodes may go next, or why none may: the answer to `nextNodes`, and part of the result of each wave. Always of the moment at which
+ * it is given.
+ */
+export type NodesAnswer = NodesAnswerKind & NodesTold;
+
+export interface NodesTold {
+  /** The image that is pulled. Absent: the job is gone. */
+  readonly image?: string;
+  /** How many nodes the job selects, and how many of them have ended. Absent: the job is gone. */
+  readonly of?: number;
+  readonly ended?: number;
+  /** Tells which of two answers of one term is the later one. Absent: that is not known. */
+  readonly order?: AnswerOrder;
 }
 
-/** What the question which nodes go next has come to. */
-export type NextNodes =
-  /**
-   * These nodes go next, or have begun without being named. Of `of` nodes `ended` have ended, and `rest` are left for
-   * later waves.
-   */
-  | {
-      readonly kind: 'wave';
-      readonly nodes: readonly string[];
-      readonly of: number;
-      readonly ended: number;
-      readonly rest: number;
-    }
-  /** Every node is in a wave. The watcher signals `changed` when there is another. */
-  | { readonly kind: 'idle'; readonly of: number; readonly ended: number }
-  /** No further node goes because of this. The watcher signals `changed` when it is over. */
-  | { readonly kind: 'blocked'; readonly waitingFor: WaitingFor }
-  | { readonly kind: 'finished'; readonly end: PullEnd }
-  | { readonly kind: 'gone' };
-
-/** A wave that is handed in. */
-export interface Wave {
-  readonly wave: number;
-  readonly nodes: readonly string[];
-}
+export type NodesAnswerKind =
+  /** These nodes go next, or have begun without being named. `more`: others may go as well. */
+  | { readonly kind: 'nodes'; readonly waves: readonly Wave[]; readonly more: boolean }
+  /** Every node is named, or those that pull leave no room for others. */
+  | { readonly kind: 'nothing' }
+  /** No further node goes because of this. */
+  | { readonly kind: 'wait'; readonly waitingFor: WaitingFor }
+  /** The job has ended, and every node that was told is named. */
+  | { readonly kind: 'done'; readonly end: PullEnd }
+  /** The job is being deleted, or gone. */
+  | { readonly kind: 'withdrawn' };
 
 /** What has become of one node. */
 export interface NodeOutcome {
@@ -76,9 +78,25 @@ export interface NodeOutcome {
   readonly why?: string;
 }
 
+/** Why a node that was not told is given back: it may be named again. */
+export function notNow(reason: string): string {
+  return `${notNowPrefix}${reason}`;
+}
+
+export function isGivenBack({ why }: Pick<NodeOutcome, 'why'>): boolean {
+  return why?.startsWith(notNowPrefix) === true;
+}
+
+const notNowPrefix = 'not now: ';
+
 /** What has become of the nodes of a wave. */
 export interface WaveOutcome {
   readonly nodes: readonly NodeOutcome[];
+}
+
+/** What has become of a wave, and which nodes may go next. */
+export interface WaveResult extends WaveOutcome {
+  readonly next: NodesAnswer;
 }
 
 /** The nodes of a job, as far as waves are concerned. */
@@ -86,6 +104,8 @@ export interface WaveScene {
   readonly nodes: readonly NodeStanding[];
   /** Whether a wave in flight names the node. */
   readonly isNamed: (node: string) => boolean;
+  /** Whether the node is in a wave whose activity does not run: others are named first. Absent: none is. */
+  readonly isAside?: (node: string) => boolean;
   /** Nodes that have the job and were named by no wave. */
   readonly unnamed: ReadonlySet<string>;
   /** Whether anything besides parallelism and operators keeps nodes from getting the job. */
@@ -93,29 +113,41 @@ export interface WaveScene {
 }
 
 /**
- * The next wave: first the nodes that have begun without being named, then further ones in the order of their names. It is
- * empty while no further node may begin.
+ * The next waves, `most` nodes at most: first the nodes that have begun without being named, then further ones in the order of their
+ * names. Further ones are named before there is room for them, so that no room is left unused while they are: as many as may pull at
+ * once, but no more than a wave. The last wave is filled up.
  */
-export function nextWave(
+export function nextWaves(
   job: ImagePullJob,
-  scene: WaveScene,
-): { readonly nodes: readonly string[]; readonly rest: number } {
-  const { nodes, isNamed, unnamed, mayTell } = scene;
-  const begun = nodes.filter(({ node }) => unnamed.has(node));
-  const mayGo = !isFinished(job);
-  const open = mayGo ? nodes.filter(({ node, state }) => state === 'unasked' && !isNamed(node)) : [];
-  const next = open.filter(({ held }) => held === undefined);
-  const promised = nodes.filter(
-    ({ node, state, held }) => state === 'unasked' && held === undefined && isNamed(node),
-  ).length;
-  const hasRoom = mayGo && mayTell && next.length > 0 && roomOf(job, nodes) - promised > 0;
-  const left = begun.length + open.length;
-  if (begun.length === 0 && !hasRoom) return { nodes: [], rest: left };
+  { nodes, isNamed, isAside = () => false, unnamed, mayTell }: WaveScene,
+  most = mostInAnswer,
+): { readonly waves: readonly Wave[]; readonly more: boolean } {
+  const asideLast = (all: readonly NodeStanding[]) => [
+    ...all.filter(({ node }) => !isAside(node)),
+    ...all.filter(({ node }) => isAside(node)),
+  ];
+  const begun = asideLast(nodes.filter(({ node }) => unnamed.has(node)));
+  const mayGo = !isFinished(job) && mayTell && roomOf(job, []) > 0;
+  const open = mayGo ? nodes.filter(({ state, held }) => state === 'unasked' && held === undefined) : [];
+  const next = asideLast(open.filter(({ node }) => !isNamed(node)));
+  const ahead = Math.min(parallelismOf(job), mostInBatch);
+  const wanted = Math.max(roomOf(job, nodes), 0) + ahead - (open.length - next.length);
+  const filled = Math.ceil((begun.length + wanted) / mostInBatch) * mostInBatch - begun.length;
+  const chosen = [...begun, ...(wanted > 0 ? next.slice(0, filled) : [])];
+  const waves = inWaves(chosen.slice(0, most).map(({ node }) => node));
+  const named = waves.reduce((sum, wave) => sum + wave.length, 0);
+  return { waves, more: named < chosen.length };
+}
 
-  const isSteered = mayGo && mayTell && roomOf(job, []) > 0;
-  const chosen = [...begun, ...(isSteered ? next : [])].slice(0, mostInWave).map(({ node }) => node);
-  const wave = withinWave(chosen);
-  return { nodes: wave, rest: left - wave.length };
+/** As many of the first of these nodes as an answer can hold. */
+function inWaves(nodes: readonly string[]): readonly Wave[] {
+  const waves: Wave[] = [];
+  for (let left = nodes; left.length > 0; ) {
+    const wave = withinWave(left.slice(0, mostInBatch));
+    waves.push(wave);
+    left = left.slice(wave.length);
+  }
+  return fitting(waves, answerBytes);
 }
 
 /** As many of the nodes as a wave and its outcome can hold, and at least one. */
@@ -157,11 +189,6 @@ export function pullEndOf(job: ImagePullJob): PullEnd | undefined {
 export function waveText(image: string, nodes: readonly string[]): string {
   const what = `pull ${shortened(image, summaryBytes / 2)} on `;
   return shortened(`${what}${listed(nodes, summaryBytes - jsonBytes(what))}`, summaryBytes);
-}
-
-/** What is asked, for people. */
-export function questionText(image: string, wave: number): string {
-  return shortened(`choose the next nodes: ${shortened(image, summaryBytes / 2)}, wave ${wave}`, summaryBytes);
 }
 
 /** The first of these names, for people. */

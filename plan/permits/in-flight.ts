@@ -109,10 +109,16 @@ export function withBatches<Batch>(
 ): { readonly begun: readonly InFlight<Batch>[]; readonly hasRoom: boolean } {
   const own = new Set(inFlight.flatMap(({ batch }) => idsOf(batch)));
   const begun = batches
-    .flatMap((batch) => without(batch, own) ?? [])
+    .map((batch) => without(batch, own))
+    .filter((batch) => batch !== undefined)
     .slice(0, Math.max(mostInFlight - inFlight.length, 0))
     .map((batch, index) => ({ number: next + index, batch, startedAtMs: atMs, ...(order && { term: order.term }) }));
   return { begun, hasRoom: inFlight.length + begun.length < mostInFlight };
+}
+
+/** The number of the next batch of a run that continues with these: none is given twice, whatever was handed over. */
+export function nextAfter(inFlight: readonly InFlight<unknown>[], next: number): number {
+  return Math.max(next, ...inFlight.map(({ number }) => number + 1));
 }
 
 /** The batches that the leading watcher should have received by now, and names again. */
@@ -136,10 +142,11 @@ export function notRunning(
 
 /**
  * Batches that an earlier leader has named are handed in again, under numbers of their own: this may know nothing of them. To be asked
- * when all news are folded: a result of such a batch may be among them. Undefined: there are none.
+ * when all news are folded: a result of such a batch may be among them. Undefined: there are none. `called`: what people call these.
  */
 export function handedInAnew<Batch>(
   { inFlight, next, order }: Permitting<Batch>,
+  called: string,
   atMs: number,
 ): { readonly next: number; readonly inFlight: readonly InFlight<Batch>[]; readonly line: string } | undefined {
   if (order === undefined) return undefined;
@@ -152,7 +159,7 @@ export function handedInAnew<Batch>(
   return {
     next: next + again.length,
     inFlight: [...inFlight.filter((one) => !isOfAnother(one)), ...again],
-    line: `another watcher leads: handed in again are batches ${numbersIn(stale)}, as ${numbersIn(again)}`,
+    line: `another watcher leads: handed in again are ${called} ${numbersIn(stale)}, as ${numbersIn(again)}`,
   };
 }
 

@@ -24,6 +24,8 @@ export interface Known {
   readonly facts?: string;
   /** Since when it has to know these. Absent: for long. */
   readonly factsSinceMs?: number;
+  /** For how long they have to have been these. Absent: half a second. */
+  readonly factsLastMs?: number;
   /** Until when items are collected that become free together. */
   readonly collectsUntilMs: number;
   /** The operation can hand in another batch. */
@@ -117,10 +119,10 @@ function nothingIsAnswered({ isWanted, isRunning }: Known, { isAnswered }: Paid)
 
 /** Most often the answer to the command that has changed them is about to say so. */
 function factsAreNew(
-  { isRunning, facts, factsSinceMs = Number.NEGATIVE_INFINITY }: Known,
+  { isRunning, facts, factsSinceMs = Number.NEGATIVE_INFINITY, factsLastMs = factsMs }: Known,
   paid: Paid,
 ): number | undefined {
-  return isRunning && facts !== undefined && facts !== paid.facts ? factsSinceMs + factsMs : undefined;
+  return isRunning && facts !== undefined && facts !== paid.facts ? factsSinceMs + factsLastMs : undefined;
 }
 
 /** How long an answer is enough: an operation that does nothing about it for a good reason is not woken for ever. */

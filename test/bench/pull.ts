@@ -41,7 +41,8 @@ export async function pullTakes(cluster: BenchCluster, instance: string) {
     return performance.now() - startedAt;
   }
 
-  async function job(): Promise<number> {
+  /** A job, until it has completed. */
+  async function jobTakes(): Promise<{ readonly ms: number; readonly remove: () => Promise<void> }> {
     const image = await freshImage();
     const name = `bench-${Date.now().toString(36)}-${number++}`;
     const startedAt = performance.now();
@@ -61,13 +62,17 @@ export async function pullTakes(cluster: BenchCluster, instance: string) {
       }
       break;
     }
-    await cluster.remove(imagePullJobs, name);
-    return took;
+    return { ms: took, remove: () => cluster.remove(imagePullJobs, name) };
+  }
+
+  async function job(): Promise<number> {
+    const { ms, remove } = await jobTakes();
+    await remove();
+    return ms;
   }
 
   return {
-    bare,
-    job,
+    ...{ bare, job, jobTakes },
     close: () => {
       for (const runtime of runtimes) runtime.close();
     },

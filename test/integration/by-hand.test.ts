@@ -48,10 +48,9 @@ const rows: Readonly<Record<ActivityName, Row>> = {
   lookAtNodeImage: { operation: 'pullImages' },
   reportPulls: { operation: 'pullImages' },
   'node.v1.pullImage': { operation: 'pullImages', inStatus: true },
-  lookAtPullJob: { operation: 'pullOnNodes' },
   steerPullJob: { operation: 'pullOnNodes', command: 'abort' },
   announceSteering: { operation: 'pullOnNodes', command: 'abort', isHarmless: true },
-  'fleet.v1.tellNodes': { operation: 'pullOnNodes' },
+  'fleet.v1.nextNodes': { operation: 'pullOnNodes' },
   'fleet.v1.awaitNodes': { operation: 'pullOnNodes', isHarmless: true },
   'fleet.v1.lookAtSwap': { operation: 'swapSidecar' },
   'fleet.v1.swapStep': { operation: 'swapSidecar' },
@@ -97,8 +96,6 @@ async function treat(activity: ActivityName, treatment: Treatment): Promise<read
   const first = change ? { name: changedSignal, payload: change(uid) } : command && { name: command, payload };
   const handle = await played.begin(operation, uid, first || undefined);
   let isTold = false;
-  // a job that has ended needs no answer
-  const isParking = activity === 'fleet.v1.tellNodes' && treatment !== 'timedOut';
   /**
    * The wait of its first look ends with a change. One signal is enough: another one would end a wait that the test has
    * to see.
@@ -118,20 +115,12 @@ async function treat(activity: ActivityName, treatment: Treatment): Promise<read
     isOver = true;
   });
   const waits: string[] = [];
-  // also without retry, after the pause that follows a rejection
-  const hasGoneOn = () =>
-    played.calls.some((call) => call.workflowId === handle.workflowId && call.activity === 'fleet.v1.awaitNodes');
-  // a run that is told without a pause cannot end: it takes in each signal first
-  let toldAtMs = 0;
   await waitFor(`${handle.workflowId} to end`, async (see) => {
     if (isOver) return true;
     const details = see(await played.detailsOf(handle));
     if (/\bParked\b/.test(details)) {
       waits.push(details);
       await handle.signal('retry', { by: 'ann' });
-    } else if (operation === 'pullOnNodes' && (!isParking || hasGoneOn()) && Date.now() - toldAtMs > 1_000) {
-      toldAtMs = Date.now();
-      await handle.signal(changedSignal, null);
     }
     await tellOfChange(details);
     return false;

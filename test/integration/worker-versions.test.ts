@@ -22,7 +22,7 @@ import {
   type OperationType,
   operationTypes,
   type PlayedOperations,
-  pullJobLooks,
+  pullAnswers,
   startPlayedOperations,
   swapLooks,
   uneventful,
@@ -138,7 +138,7 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
         return { ...look, ...(waitingFor && { waitingFor }) };
       },
       reportPulls: ({ input, workflowId }) => void waits.set(workflowId, input.waitingFor),
-      lookAtPullJob: ({ workflowId }) => pullJobLooks[finished.has(workflowId) ? 'finished' : 'open'],
+      'fleet.v1.nextNodes': ({ workflowId }) => pullAnswers[finished.has(workflowId) ? 'finished' : 'open'],
       lookAtSidecars: ({ workflowId }) => {
         if (ended.has(workflowId)) return { decision: { kind: 'done' }, status: {} };
         if (finished.has(workflowId)) {

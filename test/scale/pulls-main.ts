@@ -201,7 +201,7 @@ async function pull(
     queueMs,
     events,
     jobEvents: scheduled.length,
-    waves: scheduled.filter((type) => type === 'fleet.v1.tellNodes').length,
+    waves: scheduled.filter((type) => type === 'fleet.v1.awaitNodes').length,
     usage,
     stolenPercent,
   };

@@ -2,8 +2,9 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import type { temporal } from '@temporalio/proto';
 import type { CarryOutBatchInput } from '../../activities/fleet/batches.ts';
+import type { AwaitNodesInput } from '../../activities/fleet/nodes.ts';
 import type { BatchOutcome } from '../../plan/fleet/batch.ts';
-import type { Wave, WaveOutcome } from '../../plan/images/pull-waves.ts';
+import type { WaveResult } from '../../plan/images/pull-waves.ts';
 
 /** The history of one run. */
 export type History = temporal.api.history.v1.IHistory;
@@ -69,21 +70,21 @@ export function wavesIn(history: History): readonly WaveInHistory[] {
   const events = history.events ?? [];
   const outcomes = new Map(
     events.flatMap(({ activityTaskCompletedEventAttributes: completed }) =>
-      completed ? [[String(completed.scheduledEventId), decoded<WaveOutcome>(completed.result?.payloads)]] : [],
+      completed ? [[String(completed.scheduledEventId), decoded<WaveResult>(completed.result?.payloads)]] : [],
     ),
   );
   return events.flatMap(({ eventId, userMetadata, activityTaskScheduledEventAttributes: scheduled }) => {
     if (scheduled?.activityType?.name !== 'fleet.v1.awaitNodes') return [];
     const outcome = outcomes.get(String(eventId));
-    const { wave, nodes } = decoded<Wave>(scheduled.input?.payloads);
-    return [{ summary: textOf(userMetadata?.summary), wave, nodes, ...(outcome && { outcome }) }];
+    const { number, nodes } = decoded<AwaitNodesInput>(scheduled.input?.payloads);
+    return [{ summary: textOf(userMetadata?.summary), number, nodes, ...(outcome && { outcome }) }];
   });
 }
 
 /** A wave, and what became of it if it has ended. */
-export interface WaveInHistory extends Wave {
+export interface WaveInHistory extends Pick<AwaitNodesInput, 'number' | 'nodes'> {
   readonly summary: string;
-  readonly outcome?: WaveOutcome;
+  readonly outcome?: WaveResult;
 }
 
 function decoded<Value>(payloads: readonly temporal.api.common.v1.IPayload[] | null | undefined): Value {

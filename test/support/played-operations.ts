@@ -104,13 +104,16 @@ export const swapLooks = {
   done: { kind: 'done' },
 } as const;
 
-/** What looks at a pull job find. */
-export const pullJobLooks = {
-  open: { kind: 'open', image: 'nginx:1.27' },
+const ofPullJob = { image: 'nginx:1.27', of: 1 } as const;
+
+/** What a pull job is answered: before its node may go, then, and at the end. */
+export const pullAnswers = {
+  open: { kind: 'nothing', ...ofPullJob, ended: 0 },
+  nodes: { kind: 'nodes', waves: [['node-1']], more: false, ...ofPullJob, ended: 0 },
   finished: {
-    kind: 'finished',
-    image: 'nginx:1.27',
+    kind: 'done',
     end: { failed: false, reason: 'ImagePulled', message: 'Image "nginx:1.27" is on 1 of 1 nodes' },
+    ...{ ...ofPullJob, ended: 1 },
   },
 } as const;
 
@@ -168,7 +171,6 @@ export const uneventful: Answers = {
     more: false,
   }),
   reportPulls: () => undefined,
-  lookAtPullJob: ({ nth }) => (nth === 1 ? pullJobLooks.open : pullJobLooks.finished),
   steerPullJob: () => undefined,
   announceSteering: () => undefined,
   announceRollOutCommand: () => undefined,
@@ -188,9 +190,8 @@ export const uneventful: Answers = {
     next: rolledOut,
   }),
   'fleet.v1.applyCommand': ({ input: { by = 'ann' } }) => ({ by, answer: {} }),
-  'fleet.v1.tellNodes': ({ nth }) =>
-    nth === 1 ? { kind: 'wave', nodes: ['node-1'], of: 1, ended: 0, rest: 0 } : { kind: 'idle', of: 1, ended: 1 },
-  'fleet.v1.awaitNodes': () => ({ nodes: [{ node: 'node-1', at, ms: 1_000 }] }),
+  'fleet.v1.nextNodes': ({ nth }) => (nth === 1 ? pullAnswers.nodes : pullAnswers.finished),
+  'fleet.v1.awaitNodes': () => ({ nodes: [{ node: 'node-1', at, ms: 1_000 }], next: pullAnswers.finished }),
   'fleet.v1.lookAtSwap': ({ nth }) => swapLooks[nth === 1 ? 'begin' : 'done'],
   'fleet.v1.swapStep': () => ({ kind: 'written', at }),
   'fleet.v1.awaitSwap': () => ({ kind: 'reached' }),

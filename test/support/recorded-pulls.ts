@@ -275,7 +275,7 @@ export const pullOnNodesScenarios: Readonly<Record<string, Scenario>> = {
   async paused(windlass) {
     const { nodes, pulls, operation, condition, asks, ended } = await playJob(windlass, 50, { parallelism: 1 });
     await pulls(1);
-    await asks('fleet.v1.tellNodes');
+    await asks('fleet.v1.awaitNodes');
     await operation.signal('pause', { by: 'ann' });
     await condition('Paused', 'True');
     await waitFor('the pause', async (see) => {
@@ -283,7 +283,7 @@ export const pullOnNodesScenarios: Readonly<Record<string, Scenario>> = {
       return see(found.WindlassPhase)?.[0] === 'Paused';
     });
     await operation.signal('resume', { by: 'ann' });
-    await asks('fleet.v1.tellNodes', 2);
+    await condition('Paused', 'False');
     const playing = nodes.endAll();
     await ended();
     await playing.stop();
@@ -318,7 +318,7 @@ export const pullOnNodesScenarios: Readonly<Record<string, Scenario>> = {
   async handedOver(windlass) {
     const { nodes, pulls, run, ended, asks } = await playJob(windlass, 50, { parallelism: 1 });
     await pulls(1);
-    await asks('fleet.v1.tellNodes');
+    await asks('fleet.v1.awaitNodes');
     const first = await run();
     await first.signal(handOverSignal);
     const playing = nodes.endAll();
@@ -353,7 +353,7 @@ export const pullOnNodesScenarios: Readonly<Record<string, Scenario>> = {
   async withdrawnBetweenWaves(windlass) {
     const { pulls, asks, remove, ended } = await playJob(windlass, 50, { parallelism: 1 });
     await pulls(1);
-    await asks('fleet.v1.tellNodes');
+    await asks('fleet.v1.awaitNodes');
     await remove();
     return { 'withdrawn-between-waves': await ended() };
   },

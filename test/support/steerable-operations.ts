@@ -13,7 +13,7 @@ import {
   type OperationType,
   operationTypes,
   type PlayedOperations,
-  pullJobLooks,
+  pullAnswers,
   startPlayedOperations,
   uneventful,
 } from './played-operations.ts';
@@ -29,7 +29,7 @@ export const activitiesOf = {
   restartContainers: { look: 'lookAtRequest', act: 'node.v1.stopContainer' },
   refreshEnvironment: { look: 'lookAtEnvironment', act: 'node.v1.refreshContainer' },
   pullImages: { look: 'lookAtNodeImage', act: 'node.v1.pullImage' },
-  pullOnNodes: { look: 'lookAtPullJob', act: 'steerPullJob' },
+  pullOnNodes: { look: 'fleet.v1.nextNodes', act: 'steerPullJob' },
   rollOut: { look: 'fleet.v1.next', act: 'fleet.v1.carryOutBatch' },
   terminateSidecars: { look: 'lookAtSidecars', act: 'endSidecars' },
   swapSidecar: { look: 'fleet.v1.lookAtSwap', act: 'fleet.v1.swapStep' },
@@ -86,7 +86,7 @@ export class SteerableOperation {
   /** Waits until it has ended, as its object has. A pull job is told that the watcher has completed it. */
   async ended(): Promise<void> {
     if (this.type === 'pullOnNodes') {
-      this.#behaviours.set(this.workflowId, 'lookAtPullJob', 'usual', pullJobLooks.finished);
+      this.#behaviours.set(this.workflowId, 'fleet.v1.nextNodes', 'usual', pullAnswers.finished);
       await this.handle.signal(changedSignal, null).catch(() => undefined);
     }
     expect(['COMPLETED', 'FAILED', 'CANCELLED']).toContain(await closedAs(this.handle));
@@ -193,7 +193,7 @@ function newBehaviours(): Behaviours {
     if (activity === 'endSidecars') ended.add(call.workflowId);
     const { answer } = current.get(`${call.workflowId} ${activity}`) ?? {};
     if (answer !== undefined) return answer;
-    if (activity === 'lookAtPullJob') return pullJobLooks.open;
+    if (activity === 'fleet.v1.nextNodes') return pullAnswers.open;
     if (activity === 'lookAtSidecars') return sidecarsOf(ended.has(call.workflowId));
     return await usual[activity]?.(call as never);
   }

@@ -368,6 +368,7 @@ function holderWith(holder: PermitHolder, moments: BatchMoments, isLeading: () =
     },
     progressOf: (...args) => holder.progressOf(...args),
     isBegun: (...args) => holder.isBegun(...args),
+    confirmed: (...args) => holder.confirmed(...args),
     async carryOut(uid, request, life) {
       await moments.beforePermit(uid);
       const result = await holder.carryOut(uid, request, life);

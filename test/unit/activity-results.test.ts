@@ -16,7 +16,7 @@ describe('the list of activity results', () => {
       'fleet.v1.next': nobody,
       'fleet.v1.carryOutBatch': nobody,
       'fleet.v1.applyCommand': nobody,
-      'fleet.v1.tellNodes': nobody,
+      'fleet.v1.nextNodes': nobody,
       'fleet.v1.awaitNodes': nobody,
       'fleet.v1.lookAtSwap': nobody,
       'fleet.v1.swapStep': nobody,
@@ -43,8 +43,10 @@ describe('the list of activity results', () => {
   const through = { summary: '', pods: [{ pod: 'web-0', how: 'recreate', why: 'it is gone' }] };
   const good: readonly (readonly [ActivityName, unknown])[] = [
     ['lookAtRequest', { kind: 'gone' }],
-    ['lookAtPullJob', { kind: 'open', image: 'nginx:1.27' }],
-    ['fleet.v1.awaitNodes', { nodes: [{ node: 'node-1', why: 'not found' }] }],
+    ['fleet.v1.nextNodes', { kind: 'nodes', waves: [['node-1']], more: false, image: 'nginx:1.27', of: 1, ended: 0 }],
+    ['fleet.v1.nextNodes', { kind: 'wait', waitingFor: wait, order: { term: 'one', nth: 3 } }],
+    ['fleet.v1.nextNodes', { kind: 'withdrawn' }],
+    ['fleet.v1.awaitNodes', { nodes: [{ node: 'node-1', why: 'not found' }], next: { kind: 'nothing' } }],
     ['fleet.v1.lookAtSwap', { kind: 'open', stage: 'begin', incoming: [], outgoing: [], target: 'hash' }],
     ['fleet.v1.swapStep', { kind: 'written', at: '2026-11-22T10:00:00Z' }],
     ['fleet.v1.awaitSwap', { kind: 'blocked', waitingFor: wait }],
@@ -72,8 +74,9 @@ describe('the list of activity results', () => {
   const wrong: readonly (readonly [ActivityName, unknown, string])[] = [
     ['lookAtRequest', null, 'result must be an object'],
     ['lookAtRequest', { kind: 'lost' }, 'result.kind must be one of "gone", "finished", "open"'],
-    ['lookAtPullJob', 7, 'result must be an object'],
-    ['fleet.v1.tellNodes', { kind: 'wave', nodes: 'a' }, 'result.nodes must be a list'],
+    ['fleet.v1.nextNodes', 7, 'result must be an object'],
+    ['fleet.v1.nextNodes', { kind: 'nodes', waves: ['a'] }, 'result.waves[0] must be a list'],
+    ['fleet.v1.awaitNodes', { nodes: [] }, 'result.next must be an object'],
     [
       'fleet.v1.next',
       { kind: 'wait', waitingFor: { ...wait, blockedBy: [1] } },

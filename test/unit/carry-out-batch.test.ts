@@ -35,7 +35,7 @@ function attempt() {
   let answer: () => Promise<Confirmation> = async () => 'counts';
   const heartbeats = jest.fn((_deadlineMs: number, _details?: unknown) => answer());
   const sdkHeartbeats = jest.fn((_details?: unknown) => undefined);
-  const state = { isBegun: false };
+  const state = { isBegun: false, confirmed: [] as string[] };
   const verdict = Promise.withResolvers<BatchResult>();
   const handed: PermitLife[] = [];
   const holder: PermitHolder = {
@@ -50,6 +50,7 @@ function attempt() {
     },
     progressOf: (_, batch) => ({ now: [`batch ${batch}`] }),
     isBegun: (uid, batch) => uid === target.uid && batch === request.number && state.isBegun,
+    confirmed: (uid) => void state.confirmed.push(uid),
   };
   const run = (queue: () => PermitHolder | undefined = () => holder) =>
     carryOutBatchActivity({
@@ -119,15 +120,39 @@ describe('carryOutBatchActivity', () => {
     await expect(result).resolves.toEqual(done);
   });
 
-  it('P-6: what is to begin before that ends the permit, so that another attempt brings it', async () => {
-    const { run, handed, state } = attempt();
-    const failed = expect(run()).rejects.toMatchObject({ type: 'Unreachable', nonRetryable: false });
+  it('P-6: what is to begin before that waits until Temporal has confirmed the attempt, and no longer', async () => {
+    const { run, handed, heartbeats, state, decide, answerWith } = attempt();
+    const result = run();
     state.isBegun = true;
-    await pass(121_000);
+    await pass(61_000);
+    expect(heartbeats).not.toHaveBeenCalled();
     state.isBegun = false;
-    expect(handed[0]?.isAlive()).toBe(false);
-    await failed;
+    const { promise, resolve } = Promise.withResolvers<Confirmation>();
+    answerWith(() => promise);
+    expect([handed[0]?.isAlive(), handed[0]?.isAlive(), state.confirmed]).toEqual([false, false, []]);
+    expect(heartbeats).toHaveBeenCalledTimes(1);
+    resolve('counts');
+    await pass();
+    expect([handed[0]?.isAlive(), state.confirmed]).toEqual([true, [target.uid]]);
+    decide(done);
+    await expect(result).resolves.toEqual(done);
   });
+
+  it.each(['cancelled', 'gone'] as const)(
+    'P-6: what is to begin then does not when the attempt is %s',
+    async (answer) => {
+      const { run, handed, state, answerWith } = attempt();
+      const failed = expect(run()).rejects.toMatchObject({ type: 'Unreachable' });
+      state.isBegun = true;
+      await pass(61_000);
+      state.isBegun = false;
+      answerWith(async () => answer);
+      expect(handed[0]?.isAlive()).toBe(false);
+      await pass(11_000);
+      expect([handed[0]?.isAlive(), state.confirmed]).toEqual([false, []]);
+      await failed;
+    },
+  );
 
   it('fails while this watcher does not lead, so that another one takes the task', async () => {
     const { run } = attempt();
@@ -296,8 +321,12 @@ describe('an activity whose heartbeat timeout is as long as a confirmation count
           life.ended.addEventListener('abort', () => reject(life.ended.reason)),
         );
       },
-      ask: () => Promise.reject(new Error('nobody asks for that')),
+      next: () => {
+        throw new Error('nobody asks for that');
+      },
       progressOf: () => undefined,
+      isBegun: () => false,
+      confirmed: () => undefined,
     };
     let confirm: () => Promise<Confirmation> = async () => 'gone';
     const awaitWave = awaitNodesActivity({
@@ -308,7 +337,7 @@ describe('an activity whose heartbeat timeout is as long as a confirmation count
       }),
       runId: () => 'run-1',
     });
-    const wave = { job: target, wave: 1, nodes: [] };
+    const wave = { job: target, number: 1, nodes: [] };
     await expect(awaitWave(wave)).rejects.toMatchObject({ type: 'Unreachable', nonRetryable: false });
     confirm = noAnswer;
     await expect(awaitWave(wave)).rejects.toMatchObject({ type: 'Unreachable', nonRetryable: false });

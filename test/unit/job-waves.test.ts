@@ -1,146 +1,24 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
-import { heldBackBy, type NodeStanding, nodesToTell } from '../../plan/images/image-pull-job.ts';
-import { mostInWave, type NextNodes, pullEndOf, type WaveOutcome } from '../../plan/images/pull-waves.ts';
-import { WaveHolder } from '../../watcher/kinds/image-pull-job/wave-holder.ts';
-import { newLife, type PlayedPulls, playPulls } from '../support/played-pulls.ts';
-import { bornAt, bornMs, pullJob } from '../support/pull-objects.ts';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { mostInBatch } from '../../plan/permits/in-flight.ts';
+import { newLife } from '../support/played-pulls.ts';
+import { pullJob } from '../support/pull-objects.ts';
+import {
+  endPullPlays,
+  nodeNames as names,
+  PullPlay as Play,
+  passMs,
+  pullUid as uid,
+  useClockOfPulls,
+} from '../support/pull-play.ts';
 
-const uid = 'job-1';
-const played: PlayedPulls[] = [];
+beforeEach(useClockOfPulls);
+afterEach(endPullPlays);
 
-afterEach(() => {
-  jest.useRealTimers();
-  for (const pulls of played.splice(0)) pulls.stop();
-});
+/** A run that has handed nothing in. */
+const anew = { carried: { run: 'run-1', numbers: [], next: 1 } };
 
-type State = NodeStanding['state'];
-
-/** Nodes and the reconciles of one job, in memory. */
-class Play {
-  job: ImagePullJob;
-  readonly states = new Map<string, State>();
-  readonly told: string[] = [];
-  /** The most nodes that pulled at once. */
-  most = 0;
-  passes = 0;
-  /** When the last reconcile wants another one. */
-  againInMs: number | undefined;
-  holder: WaveHolder;
-  wakes = '';
-  #isWoken = false;
-  readonly #pulls: PlayedPulls | undefined;
-
-  readonly #isToldAtStart: boolean;
-
-  constructor(job: ImagePullJob, nodes: readonly string[], { hasOperation = true, isToldAtStart = true } = {}) {
-    this.#isToldAtStart = isToldAtStart;
-    this.job = job;
-    for (const node of nodes) this.states.set(node, 'unasked');
-    this.holder = this.newTerm();
-    if (!hasOperation) return;
-    this.#pulls = playPulls(() => this.holder);
-    played.push(this.#pulls);
-  }
-
-  /** Another leader. */
-  newTerm(lost: AbortSignal = new AbortController().signal): WaveHolder {
-    this.holder = new WaveHolder({ lost }, () => {
-      this.#isWoken = true;
-    });
-    return this.holder;
-  }
-
-  get operation() {
-    return this.#pulls?.of(uid);
-  }
-
-  named(): readonly string[] {
-    return (this.operation?.answers ?? []).flatMap((answer) => (answer.kind === 'wave' ? answer.nodes : []));
-  }
-
-  outcomes() {
-    return [...(this.operation?.outcomes.values() ?? [])].flatMap(({ nodes }) => nodes);
-  }
-
-  active(): readonly string[] {
-    return [...this.states].filter(([, state]) => state === 'active').map(([node]) => node);
-  }
-
-  standings(): readonly NodeStanding[] {
-    return [...this.states]
-      .map(([node, state]) => ({ node, state, lacksSecret: false }))
-      .sort((a, b) => (a.node < b.node ? -1 : 1));
-  }
-
-  /** One reconcile, like that of the controller. */
-  pass(): void {
-    this.#isWoken = false;
-    this.passes += 1;
-    const end = pullEndOf(this.job);
-    const waves = this.holder.of(uid);
-    const before = this.standings();
-    if (end) {
-      waves.finish(this.job, before, end);
-      return;
-    }
-    waves.see(before);
-    const mayTell = waves.permission(before);
-    for (const node of nodesToTell(this.job, before, mayTell)) {
-      if (!mayTell(node)) continue;
-      waves.begins(node, bornMs);
-      this.states.set(node, 'active');
-      this.told.push(node);
-    }
-    this.most = Math.max(this.most, this.active().length);
-    const nodes = this.standings();
-    const judgement = {
-      job: this.job,
-      nodes,
-      mayTell: true,
-      heldBackBy: heldBackBy(this.job, nodes, { nowMs: bornMs }),
-    };
-    this.againInMs = waves.judge(judgement).againInMs;
-    const first = this.#isToldAtStart ? waves.firstWave(judgement) : undefined;
-    this.#pulls?.want({ argument: { job: { name: 'warm', uid }, first }, inputs: String(waves.wakes) });
-  }
-
-  /** Reconciles until nothing asks for another. */
-  async settle(): Promise<void> {
-    do {
-      this.pass();
-      await pause(0);
-    } while (this.#isWoken);
-  }
-
-  end(node: string, state: State = 'succeeded'): void {
-    this.states.set(node, state);
-  }
-
-  finish(reason: string): void {
-    const failed = { type: 'Failed', status: 'True' as const, reason, message: reason, lastTransitionTime: bornAt };
-    const counts = { desired: 0, active: 0, succeeded: 0, failed: 0 };
-    this.job = { ...this.job, status: { ...counts, completionTime: bornAt, conditions: [failed] } };
-  }
-
-  /** Until no node pulls any more. */
-  async playOut(): Promise<void> {
-    for (await this.settle(); this.active().length > 0; await this.settle()) {
-      const [first] = this.active();
-      if (first !== undefined) this.end(first);
-    }
-  }
-}
-
-function names(count: number): readonly string[] {
-  return Array.from({ length: count }, (_, index) => `n${String(index).padStart(3, '0')}`);
-}
-
-function paused(job: ImagePullJob, isPaused: boolean): ImagePullJob {
-  const status = isPaused ? ('True' as const) : ('False' as const);
-  const condition = { type: 'Paused', status, reason: 'X', message: 'X by ann', lastTransitionTime: bornAt };
-  return { ...job, status: { desired: 0, active: 0, succeeded: 0, failed: 0, conditions: [condition] } };
+function waveOf(nodes: readonly string[], number = 1) {
+  return { run: 'run-1', number, nodes };
 }
 
 describe('the waves of a job', () => {
@@ -153,144 +31,86 @@ describe('the waves of a job', () => {
     expect(play.told).toHaveLength(2);
   });
 
-  it('of an operation that asks for nothing wake it every ten minutes, and tell no further node', () => {
-    jest.useFakeTimers();
+  it('tell an operation that never asks to do so, less and less often, and no further node', async () => {
     const play = new Play(pullJob({ parallelism: 2 }), names(3), { hasOperation: false });
-    const waves = play.holder.of(uid);
     play.pass();
-    expect([play.againInMs, waves.wakes]).toEqual([600_000, 0]);
-    jest.advanceTimersByTime(599_000);
-    play.pass();
-    expect([play.againInMs, waves.wakes]).toEqual([1_000, 0]);
-    jest.advanceTimersByTime(1_000);
-    play.pass();
-    expect([play.againInMs, waves.wakes]).toEqual([600_000, 1]);
+    expect(play.counts.tells).toBe(1);
+    await passMs(3_600_000);
+    expect(play.counts.tells).toBeGreaterThan(8);
+    expect(play.counts.tells).toBeLessThan(15);
     for (const node of play.active()) play.states.set(node, 'succeeded');
     play.pass();
     expect(play.told).toHaveLength(2);
-
-    // one that is begun again by a worker of this release asks
-    void play.holder.ask(uid, { wave: 1, after: [] }, newLife());
-    jest.advanceTimersByTime(3_600_000);
-    play.pass();
-    expect(waves.wakes).toBe(1);
   });
 
-  it('IPJ-10: the first is told to the operation when it starts, the same until it is handed in', async () => {
-    const play = new Play(pullJob({ parallelism: 1, completionPolicy: { type: 'Never' } }), names(3), {
-      hasOperation: false,
-    });
-    const waves = play.holder.of(uid);
-    const judgement = () => ({ job: play.job, nodes: play.standings(), mayTell: true });
-    play.pass();
-    const first = waves.firstWave(judgement());
-    expect(first).toEqual({ image: play.job.spec.image, nodes: names(3), of: 3, ended: 0, rest: 0 });
-    play.end('n000');
-    play.job = paused(play.job, false);
-    expect(waves.firstWave(judgement())).toBe(first);
-    void play.holder.await(uid, { wave: 1, nodes: names(3) }, newLife());
-    expect(waves.firstWave(judgement())).toBeUndefined();
-    // it does not ask, so it is woken for a node that comes later
-    play.pass();
-    expect(waves.wakes).toBe(0);
-    play.states.set('later', 'unasked');
-    play.end('n001');
-    play.end('n002');
-    play.pass();
-    expect(waves.wakes).toBe(1);
-  });
-
-  it('name no node twice when the job ends before the first is handed in', async () => {
-    const play = new Play(pullJob({ parallelism: 3 }), names(3), { hasOperation: false });
-    play.pass();
-    const judgement = { job: play.job, nodes: play.standings(), mayTell: true };
-    const first = play.holder.of(uid).firstWave(judgement);
-    for (const node of names(3)) play.end(node);
-    play.finish('Aborted');
-    const asked = play.holder.ask(uid, { wave: 2, after: [1] }, newLife());
-    play.pass();
-    expect(await asked).toMatchObject({ kind: 'finished' });
-    const handedIn = play.holder.await(uid, { wave: 1, nodes: first?.nodes ?? [] }, newLife());
-    play.pass();
-    expect((await handedIn).nodes.map(({ node, why }) => [node, why])).toEqual(
-      names(3).map((node) => [node, undefined]),
-    );
-  });
-
-  it('IPJ-20: the first names nodes that have ended in the reconcile that told them', () => {
-    const play = new Play(pullJob({ parallelism: 3 }), names(3), { hasOperation: false });
-    play.pass();
-    for (const node of names(2)) play.end(node);
-    const fresh = play.newTerm().of(uid);
-    const judgement = { job: play.job, nodes: play.standings(), mayTell: true };
-    fresh.judge(judgement);
-    expect(fresh.firstWave(judgement)).toMatchObject({ nodes: names(3), ended: 2, rest: 0 });
-  });
-
-  it('IPJ-10: no first is told while the job is paused, or by a leader that did not see it new', () => {
-    const play = new Play(paused(pullJob({ parallelism: 1 }), true), names(3), { hasOperation: false });
-    play.pass();
-    const judgement = { job: play.job, nodes: play.standings(), mayTell: true };
-    expect(play.holder.of(uid).firstWave(judgement)).toBeUndefined();
-    const started = { ...play.job, status: { desired: 3, active: 0, succeeded: 0, failed: 0, startTime: bornAt } };
-    expect(
-      play
-        .newTerm()
-        .of(uid)
-        .firstWave({ ...judgement, job: started }),
-    ).toBeUndefined();
-  });
-
-  it('name the nodes that were told first, also when they have ended by then', async () => {
+  it('name first the nodes that were told before, also those that have ended by then', async () => {
     const play = new Play(pullJob({ parallelism: 2 }), names(4));
     play.pass();
     play.end('n000');
     play.end('n001', 'failed');
     await play.playOut();
-    expect(play.named()).toEqual(names(4));
     expect(play.outcomes()).toEqual([
       { node: 'n000', at: expect.any(String), ms: expect.any(Number) },
       { node: 'n001', at: expect.any(String), why: 'the pull failed' },
       { node: 'n002', at: expect.any(String), ms: expect.any(Number) },
       { node: 'n003', at: expect.any(String), ms: expect.any(Number) },
     ]);
+    expect([play.counts.tells, play.questions]).toEqual([1, 1]);
+  });
+
+  it('IPJ-20: name nodes that have ended in the reconcile that told them', () => {
+    const play = new Play(pullJob({ parallelism: 3 }), names(3), { hasOperation: false });
+    play.pass();
+    for (const node of names(2)) play.end(node);
+    // another leader knows nothing of them
+    expect(play.newTerm().next(uid, anew)).toMatchObject({ kind: 'nodes', waves: [names(3)], of: 3, ended: 2 });
+  });
+
+  it('name no node twice when the job ends before the first is handed in', async () => {
+    const play = new Play(pullJob({ parallelism: 3 }), names(3), { hasOperation: false });
+    play.pass();
+    expect(play.holder.next(uid, anew)).toMatchObject({ kind: 'nodes', waves: [names(3)], more: false });
+    for (const node of names(3)) play.end(node);
+    play.finish('Aborted');
+    play.pass();
+    const asked = { justPermitted: names(3), carried: { run: 'run-1', numbers: [1], next: 2 } };
+    expect(play.holder.next(uid, asked)).toMatchObject({ kind: 'done', end: { reason: 'Aborted' } });
+    const handedIn = play.holder.await(uid, waveOf(names(3)), newLife());
+    play.pass();
+    const { nodes, next } = await handedIn;
+    expect(nodes.map(({ node, why }) => [node, why])).toEqual(names(3).map((node) => [node, undefined]));
+    expect(next).toMatchObject({ kind: 'done' });
   });
 
   it.each([
-    ['1', 1, true],
-    ['1', 1, false],
-    ['100%', 500, true],
-    ['100%', 500, false],
-    ['7', 7, true],
-  ])(
-    'IPJ-10: of 500 nodes at parallelism %s are 13, name each once and cost each a few reconciles',
-    async (_, parallelism, isToldAtStart) => {
-      const waves = 13;
-      const play = new Play(pullJob({ parallelism }), names(500), { isToldAtStart });
-      await play.playOut();
-      expect(play.most).toBe(parallelism);
-      expect(play.told).toEqual(names(500));
-      expect(play.named().toSorted()).toEqual(names(500));
-      expect(play.operation?.outcomes.size).toBeLessThanOrEqual(waves);
-      // each wave is two activities, and one more question says that it waits
-      expect(play.operation?.answers.length).toBeLessThanOrEqual(waves + 1);
-      expect(play.passes).toBeLessThan(500 + 6 * waves + 10);
-    },
-  );
+    ['1', 1],
+    ['100%', 500],
+    ['7', 7],
+  ])('IPJ-10: of 500 nodes at parallelism %s are 13, name each once and cost little', async (_, parallelism) => {
+    const waves = 13;
+    const play = new Play(pullJob({ parallelism }), names(500));
+    await play.playOut();
+    expect(play.most).toBe(parallelism);
+    expect(play.told).toEqual(names(500));
+    expect(play.named().toSorted()).toEqual(names(500));
+    expect(play.operation?.outcomes.size).toBe(waves);
+    expect(play.questions).toBeLessThanOrEqual(waves);
+    expect(play.operation?.counts.signals).toBeLessThanOrEqual(waves);
+  });
 
-  it('tell nodes ahead while the question is pending, so that nothing waits for the answer', async () => {
-    const play = new Play(pullJob({ parallelism: 1 }), names(mostInWave + 2));
+  it('name nodes ahead, so that no room is left unused', async () => {
+    const play = new Play(pullJob({ parallelism: 1 }), names(mostInBatch + 2));
     await play.settle();
-    for (const node of names(mostInWave)) {
+    for (const node of names(mostInBatch)) {
       expect(play.active()).toEqual([node]);
       play.end(node);
       play.pass();
       // told in the same reconcile in which the one before has ended
       expect(play.active()).toHaveLength(1);
-      await play.settle();
+      await play.settle(1_000);
     }
     expect(play.active()).toEqual(['n040']);
-    expect(play.named()).toHaveLength(mostInWave + 2);
+    expect(play.inFlight()).toEqual(['n040', 'n041']);
   });
 
   it('are not told any further when the attempt of their activity is lost, and go on with the next one', async () => {
@@ -298,16 +118,14 @@ describe('the waves of a job', () => {
     const { holder } = play;
     const life = newLife();
     play.pass();
-    const asked = holder.ask(uid, { wave: 1, after: [] }, life);
-    play.pass();
-    expect(await asked).toMatchObject({ kind: 'wave', nodes: names(3), rest: 0 });
-    const lost = holder.await(uid, { wave: 1, nodes: names(3) }, life);
+    expect(holder.next(uid, anew)).toMatchObject({ kind: 'nodes', waves: [names(3)], more: false });
+    const lost = holder.await(uid, waveOf(names(3)), life);
     life.end('Temporal has started another attempt');
     await expect(lost).rejects.toThrow('another attempt');
     play.end('n000');
     play.pass();
     expect(play.told).toEqual(['n000']);
-    const again = holder.await(uid, { wave: 1, nodes: names(3) }, newLife());
+    const again = holder.await(uid, waveOf(names(3)), newLife());
     play.pass();
     expect(play.told).toEqual(['n000', 'n001']);
     for (const node of names(3).slice(1)) {
@@ -321,23 +139,33 @@ describe('the waves of a job', () => {
   it('of two leaders only tell by that one whose activities count, and nothing twice', async () => {
     const play = new Play(pullJob({ parallelism: 1 }), names(5));
     await play.settle();
-    const before = play.holder;
-    const stale = before.of(uid).permission(play.standings());
+    const stale = play.holder.of(uid).permission(play.job, play.standings());
     play.newTerm();
-    before.of(uid).fail(new Error('the lease is lost'));
     expect(stale('n001')).toBe(false);
-    await pause(60);
+    await play.settle(1_000);
     await play.playOut();
     expect(play.told).toEqual(names(5));
     expect(play.named()).toEqual(names(5));
     expect(play.outcomes().map(({ why }) => why)).toEqual(names(5).map(() => undefined));
   });
 
+  it('ADR 14: tell no node of a job that another leader has seen before, unless a wave names it', async () => {
+    const play = new Play(pullJob({ parallelism: 0 }), names(3));
+    for (const number of [1, 2, 3]) play.pausedByHand.add(number);
+    await play.settle(10_000);
+    play.job = { ...pullJob({ parallelism: 2 }), ...(play.job.status && { status: play.job.status }) };
+    await play.settle(10_000);
+    expect([play.told, play.inFlight()]).toEqual([[], names(3)]);
+    play.newTerm();
+    await play.settle(10_000);
+    expect(play.told).toEqual([]);
+  });
+
   it('say of a node that has ended while nobody listened what its NodeImage says', async () => {
     const play = new Play(pullJob({ parallelism: 1 }), names(2), { hasOperation: false });
     play.end('n000');
     play.end('n001', 'failed');
-    const outcome = play.holder.await(uid, { wave: 3, nodes: names(2) }, newLife());
+    const outcome = play.holder.await(uid, waveOf(names(2), 3), newLife());
     const [first, second] = play.standings();
     if (!first || !second) throw new Error('too few nodes');
     const told = { toldAt: '2026-11-22T10:00:00Z', endedAt: '2026-11-22T10:00:07Z' };
@@ -346,12 +174,10 @@ describe('the waves of a job', () => {
       { ...second, ...told, why: 'not found' },
     ];
     play.holder.of(uid).judge({ job: play.job, nodes, mayTell: true });
-    expect(await outcome).toEqual({
-      nodes: [
-        { node: 'n000', at: told.toldAt, ms: 7_000 },
-        { node: 'n001', at: told.toldAt, why: 'not found' },
-      ],
-    });
+    expect((await outcome).nodes).toEqual([
+      { node: 'n000', at: told.toldAt, ms: 7_000 },
+      { node: 'n001', at: told.toldAt, why: 'not found' },
+    ]);
   });
 
   it('wait for a node that is retried', async () => {
@@ -379,24 +205,97 @@ describe('the waves of a job', () => {
     await play.settle();
     expect(play.outcomes()).toHaveLength(2);
     play.end('n000', 'active');
-    await play.settle();
-    expect(play.named()).toEqual(['n000', 'n001', 'n000']);
+    await play.settle(1_000);
+    expect(play.inFlight()).toEqual(['n000']);
   });
 
-  it('stop while the job is paused, report it, and continue when it is not', async () => {
+  it('P-7: give back what was not told while the job is paused, report it, and continue when it is not', async () => {
     const play = new Play(pullJob({ parallelism: 1 }), names(50));
     await play.settle();
-    play.job = paused(play.job, true);
-    await play.settle();
-    expect(play.operation?.answers.at(-1)).toMatchObject({ kind: 'blocked', waitingFor: { reason: 'Paused' } });
+    play.pause(true);
+    await play.settle(6_000);
+    expect(play.holder.progressOf(uid, 1)).toMatchObject({ of: 1, told: 1 });
     play.end('n000');
-    await play.settle();
+    await play.settle(3_600_000);
     expect(play.told).toEqual(['n000']);
-    const { length } = play.operation?.answers ?? [];
-    play.job = paused(play.job, false);
+    expect(play.operation?.progress()).toMatchObject({ waitingFor: { reason: 'Paused' }, inFlight: [], failed: [] });
+    expect(play.outcomes().slice(0, 2)).toEqual([
+      { node: 'n000', at: expect.any(String), ms: expect.any(Number) },
+      { node: 'n001', why: 'not now: Paused' },
+    ]);
+    const { questions } = play;
+    play.pause(false);
+    await play.settle(1_000);
     await play.playOut();
     expect(play.named()).toEqual(names(50));
-    expect(play.operation?.answers.length).toBeLessThanOrEqual((length ?? 0) + 2);
+    expect(play.questions).toBeLessThanOrEqual(questions + 2);
+  });
+
+  it('P-7: go on in the same wave when a pause is short', async () => {
+    const play = new Play(pullJob({ parallelism: 1 }), names(5));
+    await play.settle();
+    play.pause(true);
+    await play.settle(3_000);
+    play.pause(false);
+    await play.playOut();
+    expect(play.operation?.outcomes.size).toBe(1);
+    expect(play.outcomes().map(({ why }) => why)).toEqual(names(5).map(() => undefined));
+  });
+
+  it('P-7: give back a node that has become full, and name it again when it has room', async () => {
+    const play = new Play(pullJob({ parallelism: 1, completionPolicy: { type: 'Never' } }), names(3));
+    await play.settle();
+    play.full.add('n002');
+    await play.playOut();
+    expect(play.outcomes().at(-1)).toEqual({ node: 'n002', why: 'not now: NodesFull' });
+    await play.settle(10_000);
+    expect(play.operation?.progress()).toMatchObject({ waitingFor: { reason: 'NodesFull' }, inFlight: [] });
+    play.full.clear();
+    await play.settle(1_000);
+    await play.playOut();
+    expect(play.named()).toEqual(names(3));
+  });
+
+  it('of which one node each has become full keep no other node from its turn', async () => {
+    const play = new Play(pullJob({ parallelism: 1, completionPolicy: { type: 'Never' } }), names(1_200));
+    for (await play.settle(); play.active().length > 0; await play.settle(100)) {
+      for (const node of play.active()) play.end(node);
+      for (const { batch } of play.operation?.progress().inFlight ?? []) {
+        if (batch.length === mostInBatch) play.full.add(batch.at(-1) ?? '');
+      }
+    }
+    expect(play.standings().filter(({ state, held }) => state === 'unasked' && held === undefined)).toEqual([]);
+  });
+
+  it('say what is waited for, and that nothing is any more, whatever was told before', async () => {
+    const play = new Play(pullJob({ parallelism: 1, completionPolicy: { type: 'Never' } }), ['a']);
+    await play.playOut();
+    play.full.add('b');
+    play.states.set('b', 'unasked');
+    const shown: unknown[] = [];
+    const change = async (act: () => unknown) => {
+      act();
+      await play.settle(3_600_000);
+      shown.push(play.operation?.progress().waitingFor?.reason);
+    };
+    await change(() => undefined);
+    await change(() => {
+      play.secretTrouble = 'Allow it';
+    });
+    await change(() => {
+      play.secretTrouble = undefined;
+    });
+    await change(() => play.states.delete('b'));
+    await change(() => play.states.set('b', 'unasked'));
+    expect(shown).toEqual(['NodesFull', 'SecretRefused', 'NodesFull', undefined, 'NodesFull']);
+    // a node that goes makes the next wait news
+    play.full.clear();
+    await play.settle(1_000);
+    await play.playOut();
+    play.full.add('c');
+    play.states.set('c', 'unasked');
+    await play.settle(10_000);
+    expect(play.operation?.progress().waitingFor?.reason).toBe('NodesFull');
   });
 
   it('end with the job when it is aborted, and say so of nodes that have not ended', async () => {
@@ -411,29 +310,32 @@ describe('the waves of a job', () => {
       { node: 'n001', at: expect.any(String), why: 'the job has ended: Aborted' },
       { node: 'n002', why: 'the job has ended: Aborted' },
     ]);
+    expect(play.operation?.progress()).toMatchObject({ end: { reason: 'Aborted' }, inFlight: [] });
+    // the result of the wave has said so
+    expect([play.counts.tells, play.questions]).toEqual([1, 1]);
   });
 
-  it('answer how the job has ended when the operation still asks', async () => {
-    const play = new Play(pullJob({ parallelism: 1 }), names(50));
-    await play.settle();
-    play.finish('DeadlineExceeded');
-    await play.settle();
-    expect(play.operation?.answers.at(-1)).toEqual({
-      kind: 'finished',
-      end: { failed: true, reason: 'DeadlineExceeded', message: 'DeadlineExceeded' },
-    });
+  it('tell an operation without waves how the job has ended', async () => {
+    const play = new Play(pullJob({ parallelism: 5, completionPolicy: { type: 'Never' } }), names(2));
+    await play.playOut();
+    expect(play.inFlight()).toEqual([]);
+    play.finish('Aborted');
+    await play.settle(1_000);
+    expect(play.operation?.progress()).toMatchObject({ end: { reason: 'Aborted' } });
+    expect(play.questions).toBe(2);
   });
 
   it('IPJ-5: name nodes that come later, and wake the operation for them', async () => {
     const play = new Play(pullJob({ parallelism: 5, completionPolicy: { type: 'Never' } }), names(2));
     await play.playOut();
-    const { length } = play.operation?.answers ?? [];
+    await play.settle(7 * 24 * 3_600_000);
+    expect(play.operation?.counts).toEqual({ signals: 1, questions: 1 });
     play.states.set('later', 'unasked');
     await play.settle();
     await play.settle();
     expect(play.active()).toEqual(['later']);
-    expect(play.named()).toEqual([...names(2), 'later']);
-    expect(play.operation?.answers.length).toBe((length ?? 0) + 1);
+    expect(play.inFlight()).toEqual(['later']);
+    expect(play.operation?.counts).toEqual({ signals: 2, questions: 2 });
   });
 
   it('go on without a node that the job does not select any more', async () => {
@@ -453,45 +355,151 @@ describe('the waves of a job', () => {
     await play.settle();
     play.end('n000');
     play.pass();
-    play.holder.forget(uid);
-    await pause(0);
-    expect(play.operation?.answers.at(-1)).toEqual({ kind: 'gone' });
+    play.isGone = true;
+    expect(play.holder.forget(uid)).toBe(true);
+    await passMs();
+    expect(play.operation?.progress()).toMatchObject({ end: 'withdrawn', inFlight: [] });
     const [first, second, third] = play.outcomes();
     expect(first).toMatchObject({ node: 'n000', ms: expect.any(Number) });
     expect(second).toMatchObject({ node: 'n001', why: 'the job was deleted' });
     expect(third).toEqual({ node: 'n002', why: 'the job was deleted' });
+    expect(play.holder.next(uid)).toMatchObject({ kind: 'withdrawn' });
   });
 
-  it('are all named again for a history that begins anew', async () => {
+  it('are all named again for a history that begins anew', () => {
     const play = new Play(pullJob({ parallelism: 2 }), names(3), { hasOperation: false });
     for (const node of names(2)) play.end(node);
-    const asked = play.holder.ask(uid, { wave: 1, after: [] }, newLife());
-    play.pass();
-    expect(await asked).toMatchObject({ nodes: names(3) });
+    expect(play.holder.next(uid, anew)).toMatchObject({ waves: [names(3)] });
     // the answer was lost
-    const again = play.holder.ask(uid, { wave: 1, after: [] }, newLife());
-    play.pass();
-    expect(await again).toMatchObject({ nodes: names(3) });
+    expect(play.holder.next(uid, anew)).toMatchObject({ waves: [names(3)] });
   });
 
-  it('are named by none while a wave that is in flight is not handed in', async () => {
-    const play = new Play(pullJob({ parallelism: 5 }), names(3), { hasOperation: false });
-    play.end('n000', 'active');
-    let answer: NextNodes | undefined;
-    void play.holder.ask(uid, { wave: 2, after: [1] }, newLife()).then((next) => {
-      answer = next;
-    });
+  it('P-3: are named once more by an answer, and handed in once', async () => {
+    const play = new Play(pullJob({ parallelism: 2 }), names(90));
+    await play.settle();
+    for (let asks = 0; asks < 5; asks++) {
+      play.operation?.changed();
+      await play.settle();
+    }
+    await play.playOut();
+    expect(play.named()).toEqual(names(90));
+  });
+
+  it('P-6: of another run end those of the run before', async () => {
+    const play = new Play(pullJob({ parallelism: 1 }), names(3), { hasOperation: false });
     play.pass();
-    await pause(0);
-    expect([answer, play.told]).toEqual([undefined, []]);
-    let outcome: WaveOutcome | undefined;
-    void play.holder.await(uid, { wave: 1, nodes: ['n000'] }, newLife()).then((ended) => {
-      outcome = ended;
-    });
+    const before = play.holder.await(uid, { run: 'old', number: 6, nodes: names(3) }, newLife());
+    const ended = expect(before).rejects.toThrow('the operation has taken the batch back');
+    void play.holder.await(uid, { run: 'new', number: 7, nodes: ['n001'] }, newLife());
+    await ended;
+    play.end('n000');
     play.pass();
-    await pause(0);
-    expect(outcome).toBeUndefined();
-    expect(answer).toMatchObject({ kind: 'wave', nodes: ['n001', 'n002'] });
+    play.end('n001');
+    play.pass();
+    expect(play.told).toEqual(['n000', 'n001']);
+  });
+
+  it('P-1: a second one takes a node from the first', async () => {
+    const play = new Play(pullJob({ parallelism: 1 }), names(2), { hasOperation: false });
+    play.pass();
+    const first = play.holder.await(uid, waveOf(names(2)), newLife());
+    void play.holder.await(uid, waveOf(['n001'], 2), newLife());
+    play.end('n000');
+    play.pass();
+    expect((await first).nodes).toEqual([
+      { node: 'n000', at: expect.any(String), ms: expect.any(Number) },
+      { node: 'n001', why: 'it is in wave 2' },
+    ]);
+    expect(play.told).toEqual(names(2));
+  });
+
+  it('P-2: of which one does not run keep only its own nodes from their turn', async () => {
+    const play = new Play(pullJob({ parallelism: 2 }), names(200));
+    await play.settle();
+    play.end('n000');
+    await play.settle();
+    // its activity is paused by hand
+    play.pausedByHand.add(1);
+    play.loseAttempts();
+    await play.settle(1_000);
+    await play.playOut();
+    expect(play.told).toHaveLength(163);
+    await play.settle(60_000);
+    expect(play.operation?.progress()).toMatchObject({
+      waitingFor: { reason: 'WaveNotRunning', blockedBy: ['wave/1'] },
+    });
+  });
+
+  it('P-2: of which one does not run, though its nodes have begun, keep others from nothing', async () => {
+    const play = new Play(pullJob({ parallelism: 100 }), names(400));
+    play.pausedByHand.add(1);
+    await play.settle();
+    for (let seconds = 0; seconds < 10; seconds++) {
+      for (const node of play.active()) play.end(node);
+      await play.settle(1_000);
+    }
+    expect(play.told).toHaveLength(400);
+  });
+
+  it('P-6: have nothing to begin while those that pull leave no room', () => {
+    const play = new Play(pullJob({ parallelism: 1 }), names(2), { hasOperation: false });
+    play.pass();
+    void play.holder.await(uid, waveOf(names(2)), newLife());
+    expect(play.holder.isBegun(uid, 1)).toBe(false);
+    play.pass();
+    expect(play.holder.isBegun(uid, 1)).toBe(true);
+    play.end('n000');
+    play.holder.of(uid).judge(play.judgement());
+    expect(play.holder.isBegun(uid, 1)).toBe(false);
+  });
+
+  it('wait for nodes that the look before did not show yet', async () => {
+    const play = new Play(pullJob({ parallelism: 1 }), names(1), { hasOperation: false });
+    play.pass();
+    const waves = play.holder.of(uid);
+    const [before, inFlight] = [play.judgement(), waves.inFlight()];
+    play.states.set('later', 'unasked');
+    let isOver = false;
+    const later = play.holder.await(uid, waveOf(['later']), newLife());
+    void later.then(() => {
+      isOver = true;
+    });
+    waves.judge(before, inFlight);
+    await passMs();
+    expect(isOver).toBe(false);
+    play.end('n000');
+    play.pass();
+    expect(play.told).toEqual(['n000', 'later']);
+  });
+
+  it('that end in the turn in which they were handed in are not named by the answer to one before', async () => {
+    const play = new Play(pullJob({ parallelism: 3 }), names(3), { hasOperation: false });
+    play.pass();
+    play.holder.next(uid, anew);
+    for (const node of names(3)) play.end(node);
+    play.finish('Aborted');
+    const first = play.holder.await(uid, waveOf(['n000']), newLife());
+    play.pass();
+    const nextOfFirst = (await first).next;
+    expect(nextOfFirst).toMatchObject({ kind: 'nodes', waves: [['n001', 'n002']] });
+    const second = play.holder.await(uid, waveOf(['n001', 'n002'], 2), newLife());
+    play.pass();
+    expect((await second).next).toMatchObject({ kind: 'done' });
+  });
+
+  it('are named once, also if an attempt at the first question is late', async () => {
+    const play = new Play(pullJob({ parallelism: 2 }), names(3), { hasOperation: false });
+    play.pass();
+    play.holder.next(uid, anew);
+    const wave = play.holder.await(uid, waveOf(names(3)), newLife());
+    for (const node of names(2)) play.end(node);
+    play.pass();
+    play.end('n002');
+    play.pass();
+    expect((await wave).next.kind).toBe('nothing');
+    play.holder.next(uid, anew);
+    const later = play.holder.next(uid, { carried: { run: 'run-1', numbers: [], next: 2 } });
+    expect(later.kind).toBe('nothing');
   });
 
   it('show how far they are', async () => {

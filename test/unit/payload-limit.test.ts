@@ -86,7 +86,7 @@ describe('payloadLimit', () => {
 
   it.each([
     ['roll-out', 40],
-    ['pull-on-nodes', 8],
+    ['pull-on-nodes', 40],
   ])('takes of %s, whose payloads name pods or nodes, %s KiB', async (operation, kib) => {
     const { codec, warnings } = observed();
     const context = { ...workflow, workflowId: `${operation}/1` };

@@ -35,7 +35,10 @@ async function play(names: readonly string[], spec: Partial<ImagePullJob['spec']
       want: (operation) => {
         if (hasOperation && operation.workflowType === pullOnNodesType) pulls.want(operation);
       },
-      tell: async (workflowId) => told.push(workflowId) > 0,
+      tell: async (workflowId) => {
+        if (hasOperation) pulls.tell(uid);
+        return told.push(workflowId) > 0;
+      },
       isSent: () => hasOperation,
     },
   });
@@ -86,7 +89,7 @@ describe('a pull job without its operation', () => {
     const job = await play(['a', 'b', 'c'], { parallelism: 1 });
     await job.counts('the first', ({ active }) => active === 1);
     const life = newLife();
-    const wave = job.holder().await(uid, { wave: 1, nodes: ['a', 'b', 'c'] }, life);
+    const wave = job.holder().await(uid, { number: 1, nodes: ['a', 'b', 'c'] }, life);
     job.end('a');
     await waitFor('the second', () => job.have().includes('b'));
     life.end('Temporal has started another attempt of the activity');
@@ -96,30 +99,25 @@ describe('a pull job without its operation', () => {
     expect(job.have()).toEqual(['a', 'b']);
   });
 
-  it('tells nodes ahead only while the question is pending', async () => {
+  it('P-2: answers at once which nodes go next, and tells none before they are permitted', async () => {
     const job = await play(['a', 'b', 'c'], { parallelism: 1 });
     await job.counts('the first', ({ active }) => active === 1);
-    const [asked, held] = [newLife(), newLife()];
-    void job.holder().await(uid, { wave: 1, nodes: ['a'] }, held);
-    const question = job.holder().ask(uid, { wave: 2, after: [1] }, asked);
-    asked.end('the watcher is shut down');
-    await expect(question).rejects.toThrow('shut down');
+    const told = { image: 'nginx:1.27', of: 3, order: { term: expect.any(String), nth: expect.any(Number) } };
+    const anew = { carried: { run: 'one', numbers: [], next: 1 } };
+    expect(job.holder().next(uid, anew)).toEqual({
+      ...{ kind: 'nodes', waves: [['a', 'b', 'c']], more: false, ended: 0 },
+      ...told,
+    });
     job.end('a');
     await job.counts('the end', ({ succeeded }) => succeeded === 1);
     expect(job.have()).toEqual(['a']);
-    expect(await job.holder().ask(uid, { wave: 2, after: [] }, newLife())).toEqual({
-      kind: 'wave',
-      nodes: ['b', 'c'],
-      of: 3,
-      ended: 1,
-      rest: 0,
-    });
-    expect(job.have()).toEqual(['a', 'b']);
+    const justPermitted = { justPermitted: ['a', 'b', 'c'], carried: { run: 'one', numbers: [1], next: 2 } };
+    expect(job.holder().next(uid, justPermitted)).toEqual({ kind: 'nothing', ended: 1, ...told });
   });
 });
 
 describe('a pull job with its operation', () => {
-  it('names each node once, tells it once, and signals the end', async () => {
+  it('names each node once, tells it once, and hears of the end without being asked', async () => {
     const names = Array.from({ length: 45 }, (_, index) => `n${String(index).padStart(2, '0')}`);
     const job = await play(names, { parallelism: 3 }, { hasOperation: true });
     for (const name of names) {
@@ -132,7 +130,9 @@ describe('a pull job with its operation', () => {
     expect(outcomes.map(({ node }) => node).toSorted()).toEqual(names);
     expect(outcomes.filter(({ why }) => why !== undefined).map(({ node }) => node)).toEqual(['n07']);
     expect(names.map((name) => job.writes(name))).toEqual(names.map(() => 1));
-    await waitFor('the signal', () => job.told.length > 0);
+    // the results of the last waves have said so
+    expect(job.operation()?.progress().end).toMatchObject({ reason: 'NodesFailed' });
+    expect(job.told).toEqual([]);
   });
 
   it('names nodes that were told first and have ended before it began', async () => {
@@ -141,15 +141,10 @@ describe('a pull job with its operation', () => {
     job.end('a');
     job.end('b');
     await job.counts('the end', ({ completionTime }) => completionTime !== undefined);
-    expect(await job.holder().ask(uid, { wave: 1, after: [] }, newLife())).toMatchObject({
-      nodes: ['a', 'b'],
-      rest: 0,
-    });
-    const { nodes } = await job.holder().await(uid, { wave: 1, nodes: ['a', 'b'] }, newLife());
+    const anew = { carried: { run: 'one', numbers: [], next: 1 } };
+    expect(job.holder().next(uid, anew)).toMatchObject({ kind: 'nodes', waves: [['a', 'b']], more: false });
+    const { nodes, next } = await job.holder().await(uid, { run: 'one', number: 1, nodes: ['a', 'b'] }, newLife());
     expect(nodes).toEqual(['a', 'b'].map((node) => ({ node, at: expect.any(String), ms: expect.any(Number) })));
-    expect(await job.holder().ask(uid, { wave: 2, after: [] }, newLife())).toMatchObject({
-      kind: 'finished',
-      end: { failed: false, reason: 'ImagePulled' },
-    });
+    expect(next).toMatchObject({ kind: 'done', end: { failed: false, reason: 'ImagePulled' } });
   });
 });

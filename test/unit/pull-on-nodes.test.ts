@@ -1,127 +1,149 @@
 import { describe, expect, it } from '@jest/globals';
 import {
+  asked,
   begun,
-  begunWith,
   detailsOf,
+  handedInAgain,
   heard,
-  isAnswered,
   isEnding,
   type PullNews,
   type PullProgress,
   phaseOf,
   reasonOfWait,
-  wantedQuestion,
 } from '../../plan/images/pull-on-nodes.ts';
-import type { NextNodes, PullEnd } from '../../plan/images/pull-waves.ts';
+import type { NodesAnswer, PullEnd } from '../../plan/images/pull-waves.ts';
+import { mostInFlight } from '../../plan/permits/in-flight.ts';
 
-const open = { kind: 'looked', look: { kind: 'open', image: 'nginx:1.27' } } as const;
 const end: PullEnd = { failed: true, reason: 'NodesFailed', message: 'Image "nginx:1.27" is on 1 of 2 nodes' };
-const finished = { kind: 'looked', look: { kind: 'finished', image: 'nginx:1.27', end } } as const;
+const told = { image: 'nginx:1.27', of: 5, ended: 0 } as const;
+const nothing: NodesAnswer = { kind: 'nothing', ...told };
+const done: NodesAnswer = { kind: 'done', end, ...told };
 
 function waitOf(reason: string) {
   return { reason, blockedBy: ['nodeimage/a'], blockedCount: 1, since: '2026-11-22T10:00:00Z', unblock: 'Do this' };
 }
 
+function nodes(...waves: readonly (readonly string[])[]): NodesAnswer {
+  return { kind: 'nodes', waves, more: false, ...told };
+}
+
+/** The answer to a question. */
+function answer(given: NodesAnswer, atMs = 0): PullNews {
+  return { kind: 'answer', answer: given, atMs };
+}
+
+/** The progress after these, which is asked for whenever that is due. */
 function progressAfter(...news: readonly PullNews[]): PullProgress {
-  return news.reduce(heard, begun());
+  return later(begun(), ...news);
 }
 
-/** The answer to what is wanted then. */
-function next(progress: PullProgress, answer: NextNodes): PullProgress {
-  const of = wantedQuestion(progress);
-  if (!of) throw new Error('nothing is asked');
-  return heard(progress, { kind: 'next', next: answer, of, atMs: 0 });
+function later(progress: PullProgress, ...news: readonly PullNews[]): PullProgress {
+  return news.reduce((before, one) => heard(asked(before), one), progress);
 }
 
-const wave = (nodes: readonly string[], rest = 0): NextNodes => ({ kind: 'wave', nodes, of: 5, ended: 0, rest });
-
-function endOf(number: number, ...outcomes: readonly (readonly [string, string?])[]): PullNews {
-  const nodes = outcomes.map(([node, why]) => (why === undefined ? { node, ms: 500 } : { node, why }));
-  return { kind: 'ended', wave: number, outcome: { nodes }, atMs: 12_000 };
+function endOf(
+  number: number,
+  outcomes: readonly (readonly [string, string?])[],
+  next: NodesAnswer = nothing,
+): PullNews {
+  const ended = outcomes.map(([node, why]) => (why === undefined ? { node, ms: 500 } : { node, why }));
+  return { kind: 'carriedOut', number, result: { nodes: ended, next }, atMs: 12_000 };
 }
 
 describe('the operation of a pull job', () => {
-  it('looks first, then asks which nodes go next', () => {
-    expect(wantedQuestion(begun())).toBeUndefined();
-    expect(begun().looks).toBe(1);
-    expect(wantedQuestion(progressAfter(open))).toMatchObject({ wave: 1, after: [] });
-  });
-
-  it('hands in at once what it was told at its start, and asks for the rest without a look', () => {
-    const told = { image: 'nginx:1.27', nodes: ['a', 'b'], of: 5, ended: 0 };
-    const some = begunWith({ ...told, rest: 3 }, 0);
-    expect(some).toMatchObject({ looks: 0, image: 'nginx:1.27', of: 5 });
-    expect(some.inFlight).toEqual([{ wave: 1, nodes: ['a', 'b'], startedAtMs: 0 }]);
-    expect(wantedQuestion(some)).toMatchObject({ wave: 2, after: [1] });
-    const all = begunWith({ ...told, rest: 0 }, 0);
-    expect(wantedQuestion(all)).toBeUndefined();
-    const changed = heard(all, { kind: 'changed' });
-    expect(changed.looks).toBe(1);
-    expect(wantedQuestion(heard(changed, open))).toMatchObject({ wave: 2, after: [1] });
-  });
-
-  it('hands the wave in and asks for the next one at once, unless no node is left', () => {
-    const first = next(progressAfter(open), wave(['a', 'b'], 3));
-    expect(first.inFlight).toEqual([{ wave: 1, nodes: ['a', 'b'], startedAtMs: 0 }]);
-    expect(wantedQuestion(first)).toMatchObject({ wave: 2, after: [1] });
-    const second = next(first, wave(['c', 'd', 'e']));
-    expect(second.inFlight.map((one) => one.wave)).toEqual([1, 2]);
-    expect(wantedQuestion(second)).toBeUndefined();
-  });
-
-  it('asks again when the watcher wakes it', () => {
-    const parked = next(next(progressAfter(open), wave(['a'], 1)), { kind: 'idle', of: 1, ended: 0 });
-    expect(wantedQuestion(parked)).toBeUndefined();
-    const changed = heard(parked, { kind: 'changed' });
-    expect(changed.looks).toBe(2);
-    expect(wantedQuestion(heard(changed, open))).toMatchObject({ wave: 2, after: [1] });
-  });
-
-  it('does not ask anew what is asked already', () => {
-    const asked = wantedQuestion(progressAfter(open));
-    expect(wantedQuestion(progressAfter(open, { kind: 'changed' }, open, { kind: 'command', name: 'retry' }))).toEqual(
-      asked,
-    );
-  });
-
-  it('goes on after a wait was reported, and shows it', () => {
-    const paused = next(progressAfter(open), { kind: 'blocked', waitingFor: waitOf('Paused') });
-    expect([phaseOf(paused), reasonOfWait(paused)]).toEqual(['Paused', 'Paused']);
-    expect(wantedQuestion(paused)).toBeUndefined();
-    expect(detailsOf(paused)).toContain('waits since 2026-11-22T10:00:00Z: Paused (nodeimage/a): Do this');
-    const resumed = heard(paused, open);
-    expect([phaseOf(resumed), reasonOfWait(resumed)]).toEqual(['Pulling', '']);
-    expect(wantedQuestion(resumed)).toMatchObject({ wave: 1 });
-  });
-
-  it('asks again at once if the waves have ended that the watcher still waited for', () => {
-    const flying = next(progressAfter(open), wave(['a'], 1));
-    const of = wantedQuestion(flying);
-    if (!of) throw new Error('nothing is asked');
-    const ended = heard(flying, endOf(1, ['a']));
-    const news = {
-      kind: 'next',
-      next: { kind: 'blocked', waitingFor: waitOf('WaveNotRunning') },
-      of,
-      atMs: 0,
-    } as const;
-    expect(wantedQuestion(heard(ended, news))).toMatchObject({ wave: 2, after: [] });
-    expect(wantedQuestion(heard(flying, news))).toBeUndefined();
-  });
-
-  it('names the nodes of a wave that was lost or is incomplete once more', () => {
-    const flying = next(progressAfter(open), wave(['a', 'b']));
-    expect(wantedQuestion(heard(flying, { kind: 'lost', wave: 1, why: 'by hand' }))).toMatchObject({
-      wave: 2,
-      after: [],
+  it('asks first, and hands in what it is answered, without a further question', () => {
+    expect(begun()).toMatchObject({ mustAsk: true, inFlight: [] });
+    const first = progressAfter(answer(nodes(['a', 'b'], ['c'])));
+    expect(first).toMatchObject({
+      ...{ image: 'nginx:1.27', of: 5, mustAsk: false, next: 3 },
+      inFlight: [
+        { number: 1, batch: ['a', 'b'], startedAtMs: 0 },
+        { number: 2, batch: ['c'], startedAtMs: 0 },
+      ],
     });
-    expect(wantedQuestion(heard(flying, endOf(1, ['a'])))).toMatchObject({ wave: 2, after: [] });
-    expect(wantedQuestion(heard(flying, endOf(1, ['a'], ['b'])))).toBeUndefined();
+  });
+
+  it('P-3: hands in what comes with the result of a wave, and nothing that is in another one', () => {
+    const flying = progressAfter(answer(nodes(['a'], ['b'])));
+    const further = later(flying, endOf(1, [['a']], nodes(['b', 'c'])));
+    expect(further.mustAsk).toBe(false);
+    expect(further.inFlight.map(({ number, batch }) => [number, batch])).toEqual([
+      [2, ['b']],
+      [3, ['c']],
+    ]);
+  });
+
+  it('asks again when it is told to, after retry, and while more may go than an answer can name', () => {
+    const flying = progressAfter(answer(nodes(['a'])));
+    expect(later(flying, { kind: 'changed' }).mustAsk).toBe(true);
+    expect(later(flying, { kind: 'command', name: 'retry' }).mustAsk).toBe(true);
+    expect(later(flying, { kind: 'command', name: 'pause' }).mustAsk).toBe(false);
+    const many: NodesAnswer = { kind: 'nodes', waves: [['a']], more: true, ...told };
+    expect(progressAfter(answer(many)).mustAsk).toBe(true);
+    // what is in waves that do not get there would be answered again and again
+    expect(later(flying, answer(many)).mustAsk).toBe(false);
+    const waves = Array.from({ length: mostInFlight + 1 }, (_, index) => [`n${index}`]);
+    const full = progressAfter(answer({ kind: 'nodes', waves, more: true, ...told }));
+    expect([full.inFlight.length, full.mustAsk]).toEqual([mostInFlight, false]);
+  });
+
+  it('shows what it waits for until an answer says otherwise', () => {
+    const waiting = progressAfter(answer({ kind: 'wait', waitingFor: waitOf('NodesFull'), ...told }));
+    expect([phaseOf(waiting), reasonOfWait(waiting)]).toEqual(['Pulling', 'NodesFull']);
+    expect(detailsOf(waiting)).toContain('waits since 2026-11-22T10:00:00Z: NodesFull (nodeimage/a): Do this');
+    expect(reasonOfWait(later(waiting, answer(nothing)))).toBe('');
+    const paused = progressAfter(answer({ kind: 'wait', waitingFor: waitOf('Paused'), ...told }));
+    expect(phaseOf(paused)).toBe('Paused');
+  });
+
+  it('shows a pause that is written to the job before the watcher has seen it, and its end', () => {
+    const flying = progressAfter(answer(nodes(['a'])));
+    const written = (name: string, isRefused = false) => ({ kind: 'written', name, isRefused, atMs: 0 }) as const;
+    const paused = later(flying, written('pause'));
+    expect([phaseOf(paused), reasonOfWait(paused)]).toEqual(['Paused', 'Paused']);
+    expect(phaseOf(later(flying, written('pause', true)))).toBe('Pulling');
+    expect(reasonOfWait(later(paused, written('retry')))).toBe('Paused');
+    const resumed = later(paused, written('resume'));
+    expect([phaseOf(resumed), reasonOfWait(resumed)]).toEqual(['Pulling', '']);
+    const full = later(flying, answer({ kind: 'wait', waitingFor: waitOf('NodesFull'), ...told }), written('resume'));
+    expect(reasonOfWait(full)).toBe('NodesFull');
+  });
+
+  it('asks again when a wave is lost', () => {
+    const flying = progressAfter(answer(nodes(['a', 'b'])));
+    const lost = later(flying, { kind: 'lost', number: 1, why: 'by hand' });
+    expect(lost).toMatchObject({ mustAsk: true, inFlight: [], log: ['wave 1: by hand'] });
+    expect(later(lost, { kind: 'lost', number: 1, why: 'late' }).mustAsk).toBe(false);
+  });
+
+  it('says which waves are not running once their nodes have been named again for five seconds', () => {
+    const flying = progressAfter(answer(nodes(['a', 'b'])));
+    const again = later(flying, answer(nodes(['a', 'b']), 1_000));
+    expect(reasonOfWait(again)).toBe('');
+    const stuck = later(again, answer(nodes(['a', 'b']), 6_000));
+    expect(stuck.waitingFor).toMatchObject({ reason: 'WaveNotRunning', blockedBy: ['wave/1'], blockedCount: 1 });
+    // other nodes go on
+    const further = later(again, answer(nodes(['a', 'b'], ['c']), 6_000));
+    expect([reasonOfWait(further), further.inFlight.length]).toEqual(['', 2]);
+    expect(reasonOfWait(later(stuck, answer(nothing, 7_000)))).toBe('');
+  });
+
+  it('P-6: hands its waves in again to another leader, whom only a question finds out', () => {
+    const by = (term: string, nth: number) => ({ order: { term, nth } });
+    const flying = progressAfter(answer({ ...nodes(['a'], ['b']), ...by('one', 1) }));
+    const late = later(flying, endOf(1, [['a']], { ...nothing, ...by('other', 7) }));
+    expect(late.mustAsk).toBe(true);
+    expect(handedInAgain(late, 0)).toBe(late);
+    const led = handedInAgain(later(late, answer({ ...nothing, ...by('other', 8) })), 5);
+    expect(led.inFlight).toEqual([{ number: 3, batch: ['b'], startedAtMs: 5, term: 'other' }]);
+    expect(led.log.at(-1)).toBe('another watcher leads: handed in again are waves 2, as 3');
+    // an answer that has been overtaken says nothing any more
+    expect(later(led, answer({ ...nodes(['c']), ...by('other', 2) }))).toEqual({ ...led, mustAsk: false });
   });
 
   it('says what was done, what failed and what is in flight', () => {
-    const flying = next(next(progressAfter(open), wave(['a', 'b'], 1)), wave(['c']));
-    const some = heard(flying, endOf(1, ['a'], ['b', 'not found']));
+    const flying = progressAfter(answer(nodes(['a', 'b'], ['c'])));
+    const some = later(flying, endOf(1, [['a'], ['b', 'not found']], { ...nothing, ended: 2 }));
     expect(detailsOf(some).split('\n\n')).toEqual([
       'Pulling: nginx:1.27, 2 of 5 nodes have ended',
       'not pulled on b',
@@ -131,47 +153,56 @@ describe('the operation of a pull job', () => {
   });
 
   it('says of a job that has ended how, and neither waits nor waves', () => {
-    const waiting = next(progressAfter(open), wave(['a', 'b'], 1));
-    const refused = heard(waiting, { kind: 'refused', step: 'look', waitingFor: waitOf('Denied') });
-    expect(detailsOf({ ...refused, end: { failed: true, reason: 'Aborted', message: '' } }).split('\n\n')).toEqual([
+    const refused: PullNews = { kind: 'notWritten', waitingFor: waitOf('Denied') };
+    const waiting = progressAfter(answer(nodes(['a', 'b'])), refused);
+    expect(detailsOf(later(waiting, answer(done))).split('\n\n')).toEqual([
       'Failed: nginx:1.27, 0 of 5 nodes have ended',
     ]);
-    expect(detailsOf({ ...refused, end: { failed: false, reason: 'x', message: '' } })).toMatch(/^Completed: /);
-    expect(detailsOf({ ...refused, end: 'gone' })).toMatch(/^Deleted: /);
+    expect(detailsOf({ ...waiting, end: { ...end, failed: false } })).toMatch(/^Completed: /);
+    expect(detailsOf({ ...waiting, end: 'withdrawn' })).toMatch(/^Deleted: /);
   });
 
-  it('is not over before the last nodes are named and the waves answered', () => {
-    const early = progressAfter(finished);
-    expect([isEnding(early), isAnswered(early)]).toEqual([true, false]);
-    const named = next(early, wave(['a', 'b']));
-    expect(isAnswered(named)).toBe(false);
-    expect(isAnswered(heard(named, endOf(1, ['a'], ['b', 'x'])))).toBe(true);
-    expect(next(progressAfter(open), { kind: 'finished', end })).toMatchObject({ end });
+  it('is not over before the last nodes are named and nothing is to be asked', () => {
+    const last = progressAfter(answer(nodes(['a', 'b'])));
+    expect(isEnding(last)).toBe(false);
+    const named = later(last, endOf(1, [['a'], ['b', 'x']], done));
+    expect([named.end, isEnding(named), named.inFlight]).toEqual([end, true, []]);
+    expect(isEnding(heard(named, { kind: 'changed' }))).toBe(false);
+    // nodes that were never named are there
+    expect(later(named, answer(nodes(['c']))).end).toBeUndefined();
   });
 
   it('is over when its job is gone', () => {
-    const gone = next(progressAfter({ kind: 'looked', look: { kind: 'gone' } }), { kind: 'gone' });
-    expect([gone.end, isEnding(gone), isAnswered(gone)]).toEqual(['gone', true, true]);
+    const withdrawn = answer({ kind: 'withdrawn' });
+    const gone = progressAfter(withdrawn);
+    expect([gone.end, isEnding(heard(gone, { kind: 'changed' }))]).toEqual(['withdrawn', true]);
     // what was known before counts
-    expect(next(progressAfter(finished), { kind: 'gone' }).end).toEqual(end);
+    expect(progressAfter(answer(done), withdrawn).end).toEqual(end);
   });
 
-  it('shows what cannot be read or written until it can', () => {
-    const refused = progressAfter(open, { kind: 'refused', step: 'command', waitingFor: waitOf('Denied') });
+  it('shows what cannot be written until it can', () => {
+    const refused = progressAfter({ kind: 'notWritten', waitingFor: waitOf('Denied') });
     expect(reasonOfWait(refused)).toBe('Denied');
-    expect(reasonOfWait(heard(refused, { kind: 'allowed', step: 'look' }))).toBe('Denied');
-    expect(reasonOfWait(heard(refused, { kind: 'allowed', step: 'command' }))).toBe('');
+    expect(reasonOfWait(later(refused, answer(nothing)))).toBe('Denied');
+    const written = { kind: 'written', name: 'abort', isRefused: false, atMs: 0 } as const;
+    expect(reasonOfWait(later(refused, written))).toBe('');
   });
 
-  it('asks again after a pause, or after retry, when a question has failed', () => {
-    const parked = progressAfter(open, { kind: 'parked', waitingFor: waitOf('Parked') });
-    expect(wantedQuestion(parked)).toBeUndefined();
-    expect(wantedQuestion(heard(parked, { kind: 'again' }))).toMatchObject({ wave: 1 });
-    expect(wantedQuestion(heard(parked, { kind: 'command', name: 'retry' }))).toMatchObject({ wave: 1 });
-    expect(wantedQuestion(heard(parked, { kind: 'command', name: 'pause' }))).toBeUndefined();
+  it('shows that a question has failed until one is answered', () => {
+    const parked = progressAfter({ kind: 'notAnswered', waitingFor: waitOf('Parked') });
+    expect([reasonOfWait(parked), parked.mustAsk]).toEqual(['Parked', false]);
+    expect(reasonOfWait(later(parked, answer(nodes(['a']))))).toBe('');
   });
 
-  it('continues the numbers of an earlier run', () => {
-    expect(wantedQuestion(heard(begun({ next: 7 }), open))).toMatchObject({ wave: 7, after: [] });
+  it('P-11: continues with the waves and the numbers of an earlier run, for whoever answers it', () => {
+    const inFlight = [{ number: 6, batch: ['a'], startedAtMs: 1, term: 'before' }];
+    const next = begun({ next: 7, inFlight, log: ['wave 5: 1 nodes in 3 s'] });
+    expect(next.mustAsk).toBe(true);
+    const led = later(next, answer({ ...nodes(['b']), order: { term: 'now', nth: 1 } }));
+    expect(led.inFlight).toEqual([
+      { number: 6, batch: ['a'], startedAtMs: 1, term: 'now' },
+      { number: 7, batch: ['b'], startedAtMs: 0, term: 'now' },
+    ]);
+    expect(handedInAgain(led, 5)).toBe(led);
   });
 });

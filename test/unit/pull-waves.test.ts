@@ -3,7 +3,8 @@ import { jsonBytes } from '../../api/base/json-bytes.ts';
 import { pullJobCondition } from '../../api/image-pull-job/texts.ts';
 import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
 import { heldBackBy, type NodeStanding, nodesToTell } from '../../plan/images/image-pull-job.ts';
-import { mostInWave, nextWave, pullEndOf, questionText, waveOutcome, waveText } from '../../plan/images/pull-waves.ts';
+import { nextWaves, pullEndOf, waveOutcome, waveText } from '../../plan/images/pull-waves.ts';
+import { answerBytes, mostInBatch } from '../../plan/permits/in-flight.ts';
 import { batchPayloadBytes, summaryBytes } from '../../plan/text-size.ts';
 import { bornAt, bornMs, pullJob } from '../support/pull-objects.ts';
 
@@ -24,13 +25,10 @@ function next(
   job: ImagePullJob,
   letters: string,
   { named = [], unnamed = [], mayTell = true }: { named?: string[]; unnamed?: string[]; mayTell?: boolean } = {},
+  most?: number,
 ) {
-  return nextWave(job, {
-    nodes: nodes(letters),
-    isNamed: (node) => named.includes(node),
-    unnamed: new Set(unnamed),
-    mayTell,
-  });
+  const scene = { nodes: nodes(letters), isNamed: (node: string) => named.includes(node), mayTell };
+  return nextWaves(job, { ...scene, unnamed: new Set(unnamed) }, most);
 }
 
 function withCondition(type: string): Partial<ImagePullJob> {
@@ -38,72 +36,90 @@ function withCondition(type: string): Partial<ImagePullJob> {
   return { status: { desired: 0, active: 0, succeeded: 0, failed: 0, conditions: [condition] } };
 }
 
-describe('the next wave', () => {
-  it('names further nodes in the order of their names, however few of them may pull at once', () => {
-    expect(next(pullJob({ parallelism: 1 }), 'uuu')).toEqual({ nodes: ['n00', 'n01', 'n02'], rest: 0 });
+describe('the next waves', () => {
+  it('name further nodes in the order of their names, however few of them may pull at once', () => {
+    expect(next(pullJob({ parallelism: 1 }), 'uuu')).toEqual({ waves: [['n00', 'n01', 'n02']], more: false });
     const many = next(pullJob({ parallelism: 1 }), 'u'.repeat(100));
-    expect(many.nodes).toHaveLength(mostInWave);
-    expect(many.rest).toBe(60);
+    expect(many).toEqual({ waves: [expect.any(Array)], more: false });
+    expect(many.waves[0]).toHaveLength(mostInBatch);
   });
 
-  it('begins with nodes that have begun without being named, also with those that have ended', () => {
-    const wave = next(pullJob({ parallelism: 2 }), 'usuau', { unnamed: ['n01', 'n03'] });
-    expect(wave).toEqual({ nodes: ['n01', 'n03', 'n00', 'n02', 'n04'], rest: 0 });
+  it('begin with nodes that have begun without being named, also with those that have ended', () => {
+    const { waves } = next(pullJob({ parallelism: 2 }), 'usuau', { unnamed: ['n01', 'n03'] });
+    expect(waves).toEqual([['n01', 'n03', 'n00', 'n02', 'n04']]);
   });
 
-  it('is empty while nodes of earlier waves take up all the room', () => {
+  it('name as many as may pull at once, and as many ahead, but no more than a wave', () => {
+    const sizes = (parallelism: number, letters: string) =>
+      next(pullJob({ parallelism }), letters).waves.map((wave) => wave.length);
+    expect(sizes(100, 'u'.repeat(500))).toEqual([40, 40, 40, 40]);
+    expect(sizes(20, 'u'.repeat(500))).toEqual([40]);
+    expect(sizes(21, 'u'.repeat(500))).toEqual([40, 40]);
+    expect(sizes(40, `${'a'.repeat(40)}${'u'.repeat(60)}`)).toEqual([40]);
+    expect(sizes(500, 'u'.repeat(130))).toEqual([40, 40, 40, 10]);
+  });
+
+  it('are no more than an answer can hold: further ones follow', () => {
+    const { waves, more } = next(pullJob({ parallelism: 500 }), 'u'.repeat(300));
+    expect([waves.map((wave) => wave.length), more]).toEqual([[40, 40, 40, 40, 40], true]);
+    const ofWave = next(pullJob({ parallelism: 500 }), 'u'.repeat(300), {}, mostInBatch);
+    expect([ofWave.waves.map((wave) => wave.length), ofWave.more]).toEqual([[40], true]);
+  });
+
+  it('are none while nodes of earlier waves take up all the room, and that ahead', () => {
     const job = pullJob({ parallelism: 2 });
-    expect(next(job, 'auu', { named: ['n00', 'n01'] })).toEqual({ nodes: [], rest: 1 });
-    expect(next(job, 'aau', { named: ['n00', 'n01'] })).toEqual({ nodes: [], rest: 1 });
-    expect(next(job, 'asu', { named: ['n00', 'n01'] })).toEqual({ nodes: ['n02'], rest: 0 });
+    const named = { named: ['n00', 'n01', 'n02', 'n03'] };
+    expect(next(job, 'aauuuu', named).waves).toEqual([]);
+    expect(next(job, 'aaauuu', named).waves).toEqual([['n04', 'n05']]);
+    expect(next(job, 'asuuuu', named).waves).toEqual([['n04', 'n05']]);
+    expect(next(job, 'asasuu', named).waves).toEqual([['n04', 'n05']]);
   });
 
-  it('leaves out full nodes, which go later', () => {
-    expect(next(pullJob({ parallelism: 5 }), 'uFu')).toEqual({ nodes: ['n00', 'n02'], rest: 1 });
-    expect(next(pullJob({ parallelism: 5 }), 'F')).toEqual({ nodes: [], rest: 1 });
+  it('leave out full nodes, which go later', () => {
+    expect(next(pullJob({ parallelism: 5 }), 'uFu').waves).toEqual([['n00', 'n02']]);
+    expect(next(pullJob({ parallelism: 5 }), 'F').waves).toEqual([]);
   });
 
-  it('names only what has begun while no further node may go', () => {
+  it('name only what has begun while no further node may go', () => {
     const named = { unnamed: ['n00'] };
-    expect(next(pullJob({ parallelism: 5 }, withCondition(pullJobCondition.paused)), 'au', named).nodes).toEqual([
-      'n00',
+    expect(next(pullJob({ parallelism: 5 }, withCondition(pullJobCondition.paused)), 'au', named).waves).toEqual([
+      ['n00'],
     ]);
-    expect(next(pullJob({ parallelism: 5 }, withCondition(pullJobCondition.aborted)), 'au', named).nodes).toEqual([
-      'n00',
+    expect(next(pullJob({ parallelism: 5 }, withCondition(pullJobCondition.aborted)), 'au', named).waves).toEqual([
+      ['n00'],
     ]);
-    expect(next(pullJob({ parallelism: 0 }), 'au', named).nodes).toEqual(['n00']);
-    expect(next(pullJob({ parallelism: 5 }), 'au', { ...named, mayTell: false }).nodes).toEqual(['n00']);
-    expect(next(pullJob({ parallelism: 5 }), 'u', { mayTell: false }).nodes).toEqual([]);
+    expect(next(pullJob({ parallelism: 0 }), 'au', named).waves).toEqual([['n00']]);
+    expect(next(pullJob({ parallelism: 5 }), 'au', { ...named, mayTell: false }).waves).toEqual([['n00']]);
+    expect(next(pullJob({ parallelism: 5 }), 'u', { mayTell: false }).waves).toEqual([]);
   });
 
-  it('and its outcome take 8 KiB at most, whatever nodes are called and however much a runtime says', () => {
+  it('and their outcomes take 8 KiB each at most, whatever nodes are called and however much a runtime says', () => {
     const long = nodes('u'.repeat(60)).map((one, index) => ({ ...one, node: `${index}-`.padEnd(253, 'n') }));
-    const wave = nextWave(pullJob(), { nodes: long, isNamed: () => false, unnamed: new Set(), mayTell: true });
-    expect(wave.nodes.length).toBeGreaterThan(10);
-    expect(wave.nodes.length + wave.rest).toBe(60);
-    for (const names of [wave.nodes, nodes('u'.repeat(40)).map(({ node }) => node)]) {
+    const scene = { nodes: long, isNamed: () => false, unnamed: new Set<string>(), mayTell: true };
+    const { waves, more } = nextWaves(pullJob({ parallelism: 60 }), scene);
+    expect(waves.slice(0, -1).every((names) => names.length > 10)).toBe(true);
+    expect([waves.flat(), more]).toEqual([long.map(({ node }) => node), false]);
+    expect(jsonBytes({ kind: 'nodes', waves, more, of: 5_000, ended: 4_000 })).toBeLessThan(answerBytes + 1_024);
+    const [longest = []] = waves;
+    for (const names of [longest, nodes('u'.repeat(40)).map(({ node }) => node)]) {
       const why = 'failed to resolve reference "ärger": '.repeat(50);
       const outcome = waveOutcome(names.map((node) => ({ node, at: '2026-11-22T10:00:00.123Z', why })));
-      expect(jsonBytes({ kind: 'wave', nodes: names, of: 5_000, ended: 4_000, rest: 900 })).toBeLessThan(
-        batchPayloadBytes,
-      );
+      expect(jsonBytes(names)).toBeLessThan(batchPayloadBytes);
       expect(jsonBytes(outcome)).toBeLessThan(batchPayloadBytes);
       expect(outcome.nodes.every(({ why: text = '' }) => text.startsWith('failed to resolve'))).toBe(true);
     }
-    const all = waveOutcome(wave.nodes.map((node) => ({ node, at: '2026-11-22T10:00:00.123Z', ms: 86_400_000 })));
+    const all = waveOutcome(longest.map((node) => ({ node, at: '2026-11-22T10:00:00.123Z', ms: 86_400_000 })));
     expect(jsonBytes(all)).toBeLessThan(batchPayloadBytes);
   });
 
-  it('is called by its image and its first nodes', () => {
+  it('are called by their image and their first nodes', () => {
     expect(waveText('nginx:1.27', ['node-1'])).toBe('pull nginx:1.27 on node-1');
     expect(waveText('nginx:1.27', ['node-1', 'node-2'])).toBe('pull nginx:1.27 on node-1 and node-2');
     const names = Array.from({ length: 40 }, (_, index) => `node-${index}.${'x'.repeat(60)}`);
     expect(waveText('nginx:1.27', names)).toMatch(/^pull nginx:1.27 on node-0\.x+, node-1\.x+ and 38 more$/);
     for (const image of ['nginx:1.27', `registry/${'ä'.repeat(400)}:1`]) {
       expect(jsonBytes(waveText(image, names))).toBeLessThanOrEqual(summaryBytes + 2);
-      expect(jsonBytes(questionText(image, 12_345))).toBeLessThanOrEqual(summaryBytes + 2);
     }
-    expect(questionText('nginx:1.27', 2)).toBe('choose the next nodes: nginx:1.27, wave 2');
   });
 });
 

@@ -33,8 +33,8 @@ const mostNow = 5;
 export class RollOutPermits {
   readonly #options: RollOutPermitsOptions;
   readonly #batches = new HeldBatches<BatchOutcome, HeldBatch>({
-    names: ({ pods, outcomes }, uid) => pods.has(uid) && !outcomes.has(uid),
-    settle: (held, uid, why) => settle(held, uid, { why }),
+    names: ({ pods }, uid) => pods.has(uid),
+    moved: (held, uid, to) => settle(held, uid, { why: `it is in batch ${to}` }),
     left: ({ request }) => this.#now.delete(request.number),
   });
   #progress: FleetProgress | undefined;

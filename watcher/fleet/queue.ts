@@ -285,6 +285,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const { permits, wakeUps } = this.#rollOutOf(uid);
     wakeUps.handedIn(request.batch.pods.map((pod) => pod.uid));
     const outcome = permits.carryOut(request, life);
+    this.#answers.handedIn(uid);
     this.add(uid, 'permit');
     try {
       const outcomes = await outcome;
@@ -317,6 +318,11 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   /** Whether the update of each pod of a batch of this object has begun. */
   isBegun(uid: string, batch: number): boolean {
     return this.#rollOuts.get(uid)?.permits.isBegun(batch) === true;
+  }
+
+  /** A permit that has rested counts again. */
+  confirmed(uid: string): void {
+    this.add(uid, 'permit');
   }
 
   /** What people are told of a batch of this object. */

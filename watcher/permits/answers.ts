@@ -13,6 +13,11 @@ export class Answers<Answer> {
     return { term: this.#term, nth: this.#nth++ };
   }
 
+  /** A batch was handed in: what was answered before does not know of it. */
+  handedIn(uid: string): void {
+    this.#shared.delete(uid);
+  }
+
   /** Batches that end together share one answer: it takes a look at the whole object. */
   shared(uid: string, give: () => Answer): Answer {
     const known = this.#shared.get(uid);

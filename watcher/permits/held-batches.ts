@@ -16,10 +16,10 @@ export interface OneHeld<Outcome> extends Held<Outcome> {
 }
 
 export interface HeldBatchesOptions<Held> {
-  /** Whether it names this item, and the item is not through. */
+  /** Whether it names this item, also if that is through. */
   readonly names: (held: Held, id: string) => boolean;
-  /** The item of a batch is through with it, because of this. */
-  readonly settle: (held: Held, id: string, why: string) => void;
+  /** The item is in the batch of this number, so this one does not wait for it, unless it is through. */
+  readonly moved: (held: Held, id: string, to: number) => void;
   /** It has ended. */
   readonly left?: (held: Held) => void;
 }
@@ -61,7 +61,7 @@ export class HeldBatches<Outcome, Batch extends OneHeld<Outcome>> {
     life: PermitLife,
     keep: (held: Held<Outcome>) => Batch,
   ): Promise<Outcome> {
-    const { settle, names, left } = this.#options;
+    const { moved, names, left } = this.#options;
     const { run, number } = request;
     this.#batches.get(number)?.fail(new Error('a later attempt has brought the batch again'));
     this.#drop((other) => other.run !== run);
@@ -70,7 +70,7 @@ export class HeldBatches<Outcome, Batch extends OneHeld<Outcome>> {
       const { number: later } = other.request;
       for (const id of ids) {
         if (!names(other, id)) continue;
-        if (later < number) settle(other, id, `it is in batch ${number}`);
+        if (later < number) moved(other, id, number);
         else inLater.push({ id, later });
       }
     }
@@ -79,7 +79,7 @@ export class HeldBatches<Outcome, Batch extends OneHeld<Outcome>> {
       (held) => {
         const batch = keep(held);
         this.#batches.set(number, batch);
-        for (const { id, later } of inLater) settle(batch, id, `it is in batch ${later}`);
+        for (const { id, later } of inLater) moved(batch, id, later);
         return batch;
       },
       (held) => {

@@ -1,6 +1,6 @@
 /** For how long a permit holds: as long as the activity that handed it in is known to live. */
 export interface PermitLife {
-  /** Asked before each disruption. False, once it was false, for good. */
+  /** Asked before each disruption. False: not now; it may be confirmed anew, unless it has ended. */
   isAlive(): boolean;
   /** Aborts when it ends. A frozen process learns it late from here: `isAlive` is the fence. */
   readonly ended: AbortSignal;

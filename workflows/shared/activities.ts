@@ -43,7 +43,6 @@ export const look = remote(
   'lookAtRequest',
   'lookAtSidecars',
   'lookAtNodeImage',
-  'lookAtPullJob',
   'lookAtEnvironment',
 );
 
@@ -78,12 +77,10 @@ const byLeader = {
 /** The leading watcher. A cancelled activity is withdrawn there at once. */
 export const fleet = remote(
   { ...byLeader, cancellationType: ActivityCancellationType.TRY_CANCEL },
-  'fleet.v1.tellNodes',
-  'fleet.v1.awaitNodes',
   'fleet.v1.awaitSwap',
 );
 
-/** The same, for batches of pods. */
+/** The same, for batches of pods or nodes. */
 export const fleetBatches = remote(
   {
     ...byLeader,
@@ -91,6 +88,7 @@ export const fleetBatches = remote(
     cancellationType: ActivityCancellationType.TRY_CANCEL,
   },
   'fleet.v1.carryOutBatch',
+  'fleet.v1.awaitNodes',
 );
 
 /** The same, for single writes: what a cancelled one has written all the same is its result. */
@@ -106,7 +104,12 @@ export const fleetCommands = remote(
 );
 
 /** Looks into the caches of the leading watcher. */
-export const fleetLooks = remote({ ...shortWrite, taskQueue: queues.fleet }, 'fleet.v1.lookAtSwap', 'fleet.v1.next');
+export const fleetLooks = remote(
+  { ...shortWrite, taskQueue: queues.fleet },
+  'fleet.v1.lookAtSwap',
+  'fleet.v1.next',
+  'fleet.v1.nextNodes',
+);
 
 /** Short writes about images. */
 export const images = remote(shortWrite, 'reportPulls', 'steerPullJob', 'announceSteering');

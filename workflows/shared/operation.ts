@@ -35,6 +35,8 @@ export interface OperationListener<Name extends CommandName> {
   readonly identified?: (command: OperatorCommand<Name>, by: string) => void;
   /** Somebody cancelled the workflow in Temporal; it means the same as the command `abort`. */
   readonly cancelled: (abort: CancelledAs) => void;
+  /** The run is to hand over (`Operator.isHandOverDue`). Absent: it looks for that by itself. */
+  readonly handOver?: () => void;
   /** What has become of a command, for its Event. Undefined: the operation emits that itself. */
   readonly answerTo?: (command: OperatorCommand<Name>) => CommandAnswer | Promise<CommandAnswer> | undefined;
   /** Calls the activity that emits the Event about a command. */
@@ -107,6 +109,7 @@ export function beginOperation<Name extends CommandName>(
     {
       command: (command) => listener.command?.(command),
       take: listener.take,
+      handOver: listener.handOver,
       identified: (command, by) => {
         listener.identified?.(command, by);
         track(tell(command, by));

@@ -104,6 +104,8 @@ export function listenToOperator<Name extends CommandName>(
     readonly identified: (command: OperatorCommand<Name>, by: string) => void;
     /** A signal has no effect, and this is who sent it. */
     readonly refused: (signal: RefusedSignal, by: string) => void;
+    /** The run is to hand over. Absent: it looks for that by itself. */
+    readonly handOver?: (() => void) | undefined;
   },
   run: {
     /** The commands that may name a target. */
@@ -129,6 +131,7 @@ export function listenToOperator<Name extends CommandName>(
 
   const handOver = () => {
     isAsked = true;
+    listener.handOver?.();
   };
   setHandler(defineSignal(handOverSignal), handOver, { description: internal });
   if (run.inOrder) {

@@ -25,6 +25,9 @@ type News<Answer, Result> = Pick<Inbox<PermitNews<Answer, Result>>, 'put'>;
 /** An answer takes milliseconds; a watcher that hangs is not waited for. */
 export const questionTimeout = { startToCloseTimeout: '5s' } as const;
 
+/** Of batches that do not fit into the payload of a hand-over the items are named again, unless they are through by then. */
+export const mostCarriedBytes = 24 * 1024;
+
 /** The question which items may go next, once at a time. */
 export interface Question {
   readonly isOpen: () => boolean;
@@ -40,12 +43,14 @@ export function newQuestion<Answer>(
 ): Question {
   let isOpen = false;
   let refusals = refusalsBefore;
+  let pause: Revocable<void> | undefined;
 
   return {
     isOpen: () => isOpen,
     refusals: () => refusals,
     ask() {
       isOpen = true;
+      pause?.revoke();
       void revocable(call).result.then(answered, refused);
     },
   };
@@ -60,8 +65,11 @@ export function newQuestion<Answer>(
     isOpen = false;
     const refusal = asRefusal(reasonOf(error));
     inbox.put({ kind: 'notAnswered', waitingFor: refusedWait(refusal) });
-    void sleep(refusedPauseMs(refusal.reason, refusals++), { summary: 'retry after a refusal' }).then(() =>
-      inbox.put({ kind: 'changed' }),
+    const ms = refusedPauseMs(refusal.reason, refusals++);
+    pause = revocable(() => sleep(ms, { summary: 'retry after a refusal' }));
+    void pause.result.then(
+      () => inbox.put({ kind: 'changed' }),
+      () => undefined, // it was asked before that
     );
   }
 }
@@ -106,5 +114,5 @@ export function newCarrier<Batch, Result>(
 }
 
 function whyLost(error: unknown): string {
-  return isCancellation(error) ? 'taken back, as an operator holds the roll-out' : asRefusal(reasonOf(error)).message;
+  return isCancellation(error) ? 'taken back, as an operator holds it' : asRefusal(reasonOf(error)).message;
 }

@@ -24,13 +24,26 @@ import type { Wait } from '../../plan/decision.ts';
 import type { BatchPod, PodBatch, PodOutcome } from '../../plan/fleet/batch.ts';
 import type { Answer, BatchResult } from '../../plan/fleet/permit.ts';
 import type { OpenTag } from '../../plan/images/pull-images.ts';
-import type { NodeOutcome, PullEnd } from '../../plan/images/pull-waves.ts';
-import type { AnswerOrder } from '../../plan/permits/in-flight.ts';
+import type { NodeOutcome, NodesAnswer, PullEnd, Wave } from '../../plan/images/pull-waves.ts';
+import type { AnswerOrder, InFlight } from '../../plan/permits/in-flight.ts';
 import type { ContainerBefore, RecreateOrder } from '../../plan/recreate/model.ts';
 import type { StaleInstance } from '../../plan/refresh-environment.ts';
 import type { SwapSlot } from '../../plan/sidecar-swap/model.ts';
 import type { SidecarStep } from '../../plan/terminate-sidecars.ts';
-import { byKind, flag, listOf, number, object, oneOf, optional, type Shape, text, time, unread } from './shape.ts';
+import {
+  byKind,
+  flag,
+  listOf,
+  moment,
+  number,
+  object,
+  oneOf,
+  optional,
+  type Shape,
+  text,
+  time,
+  unread,
+} from './shape.ts';
 
 /** All activities by the name under which workers register them. */
 export type Activities = RequestActivities &
@@ -170,6 +183,14 @@ export const podBatch: Shape<PodBatch> = object<PodBatch>({
   ),
 });
 
+/** A batch in flight, as one run leaves it to the next. */
+export function inFlightOf<Batch>(batch: Shape<Batch>): Shape<InFlight<Batch>> {
+  return object<InFlight<Batch>>({
+    ...{ number, batch, startedAtMs: moment },
+    ...{ term: optional(text), namedAgainAtMs: optional(moment) },
+  });
+}
+
 const podOutcome: Shape<PodOutcome> = object<PodOutcome>({
   pod: text,
   how,
@@ -177,6 +198,8 @@ const podOutcome: Shape<PodOutcome> = object<PodOutcome>({
   ms: optional(number),
   why: optional(text),
 });
+
+const answerOrder = optional(object<AnswerOrder>({ term: text, nth: number }));
 
 const told = {
   facts: optional(
@@ -190,7 +213,7 @@ const told = {
       orders: optional(orders),
     }),
   ),
-  order: optional(object<AnswerOrder>({ term: text, nth: number })),
+  order: answerOrder,
 } as const;
 
 const answer: Shape<Answer> = byKind<Answer>({
@@ -202,7 +225,25 @@ const answer: Shape<Answer> = byKind<Answer>({
   withdrawn: told,
 });
 
+/** The nodes of a wave: what an activity answers, and what a run leaves to the next one. */
+export const wave: Shape<Wave> = listOf(text);
+
 const pullEnd: Shape<PullEnd> = object<PullEnd>({ failed: flag, reason: text, message: text });
+
+const toldOfNodes = {
+  image: optional(text),
+  of: optional(number),
+  ended: optional(number),
+  order: answerOrder,
+} as const;
+
+const nodesAnswer: Shape<NodesAnswer> = byKind<NodesAnswer>({
+  nodes: { waves: listOf(wave), more: flag, ...toldOfNodes },
+  nothing: toldOfNodes,
+  wait: { waitingFor, ...toldOfNodes },
+  done: { end: pullEnd, ...toldOfNodes },
+  withdrawn: toldOfNodes,
+});
 
 const nodeOutcome: Shape<NodeOutcome> = object<NodeOutcome>({
   node: text,
@@ -269,11 +310,6 @@ export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<
   }),
   reportPulls: unread,
 
-  lookAtPullJob: byKind<ResultOf<'lookAtPullJob'>>({
-    gone: {},
-    open: { image: text },
-    finished: { image: text, end: pullEnd },
-  }),
   steerPullJob: steering,
   announceSteering: unread,
 
@@ -290,14 +326,8 @@ export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<
     }),
     next: optional(answer),
   }),
-  'fleet.v1.tellNodes': byKind<ResultOf<'fleet.v1.tellNodes'>>({
-    wave: { nodes: listOf(text), of: number, ended: number, rest: number },
-    idle: { of: number, ended: number },
-    blocked: { waitingFor },
-    finished: { end: pullEnd },
-    gone: {},
-  }),
-  'fleet.v1.awaitNodes': object<ResultOf<'fleet.v1.awaitNodes'>>({ nodes: listOf(nodeOutcome) }),
+  'fleet.v1.nextNodes': nodesAnswer,
+  'fleet.v1.awaitNodes': object<ResultOf<'fleet.v1.awaitNodes'>>({ nodes: listOf(nodeOutcome), next: nodesAnswer }),
   'fleet.v1.lookAtSwap': byKind<ResultOf<'fleet.v1.lookAtSwap'>>({
     gone: { why: text },
     done: {},

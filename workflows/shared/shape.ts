@@ -13,6 +13,12 @@ export const text: Shape<string> = primitive('a string', (value) => typeof value
 export const flag: Shape<boolean> = primitive('a boolean', (value) => typeof value === 'boolean');
 export const number: Shape<number> = primitive('a number', Number.isFinite);
 
+/** Milliseconds since 1970, as far as a date can have them. */
+export const moment: Shape<number> = primitive(
+  'a moment',
+  (value) => typeof value === 'number' && !Number.isNaN(new Date(value).getTime()),
+);
+
 /** RFC 3339, as far as it can be read. */
 export const time: Shape<string> = primitive(
   'a time',

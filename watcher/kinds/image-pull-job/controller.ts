@@ -26,7 +26,7 @@ import {
   pullSecretTimes,
   secretKeysOf,
 } from '../node-image/pull-secrets.ts';
-import { passOverPullJob } from './pass.ts';
+import { judgementNow, passOverPullJob, tellOperation } from './pass.ts';
 import type { PullJobPassDependencies } from './pull-job-pass-dependencies.ts';
 import { WaveHolder } from './wave-holder.ts';
 
@@ -64,7 +64,13 @@ export function imagePullJobRunner(
   const secretPlaces = { namespace: config.images.secretNamespace, watchedNamespace: config.namespace };
   const wake = (uid: string) => passes.add(uid);
   const pullSecrets = new PullSecretCopies({ kube, queue, now, jobs, wake, ...secretPlaces }, secretTimes);
-  let waves = new WaveHolder({ lost: new AbortController().signal }, wake);
+  const newHolder = (lost: AbortSignal) =>
+    new WaveHolder({
+      ...{ term: { lost }, wake },
+      look: (uid) => judgementNow(uid, world),
+      tell: (uid, nth) => tellOperation(uid, nth, world),
+    });
+  let waves = newHolder(new AbortController().signal);
   const world: PullJobPassDependencies = {
     ...{
       kube,
@@ -112,7 +118,7 @@ export function imagePullJobRunner(
       if (isOn) pullSecrets.wantAll();
     },
     begin({ lost }) {
-      waves = new WaveHolder({ lost }, wake);
+      waves = newHolder(lost);
     },
     workflowTypes: [pullOnNodesType],
     nodes: () => (isLeading() ? waves : undefined),

@@ -1,12 +1,7 @@
 import { sameJson } from '../../../api/base/json.ts';
 import { commandNames, queues } from '../../../api/engine/operations.ts';
 import { rollOutBehind } from '../../../api/fleet/cause.ts';
-import {
-  type FirstWave,
-  type PullJobOperation,
-  pullOnNodesId,
-  pullOnNodesType,
-} from '../../../api/image-pull-job/operation.ts';
+import { type PullJobOperation, pullOnNodesId, pullOnNodesType } from '../../../api/image-pull-job/operation.ts';
 import { endedPullJob } from '../../../api/image-pull-job/texts.ts';
 import {
   type ImagePullJob,
@@ -49,18 +44,19 @@ const unknownNodesMs = 50;
 export async function passOverPullJob(uid: string, world: PullJobPassDependencies): Promise<PassResult | undefined> {
   const job = world.jobs.byUid(uid);
   if (job === undefined) {
-    end(uid, world.waves().forget(uid), world);
+    gone(uid, world);
     forgetUnusable(uid, world);
     return undefined;
   }
   if (job.metadata.deletionTimestamp !== undefined) {
-    end(uid, world.waves().forget(uid), world);
+    gone(uid, world);
     await release(job, world);
     return undefined;
   }
   const commanded = hasCommand(job) ? await command(job, world) : undefined;
   if (isFinished(job)) {
-    end(uid, endWaves(job, world), world);
+    world.starter.forget(pullOnNodesId(uid));
+    judgeWaves(uid, world);
     await release(job, world);
     await withdraw(job, world);
     return earliest(await expire(job, world), commanded);
@@ -78,21 +74,22 @@ async function carryOn(job: ImagePullJob, world: PullJobPassDependencies): Promi
   await reportUnusable(job, secrets, world);
 
   const before = standingsNow(job, secrets, world);
-  const waves = world.waves().of(job.metadata.uid);
+  const { uid } = job.metadata;
+  const waves = world.waves().of(uid);
   waves.see(before);
-  const mayTell = waves.permission(before);
+  const mayTell = waves.permission(job, before);
   const retry = nodesToRetry(job, before);
   const mayAdd = secrets.mayTell && tooLarge === undefined;
   const tell = mayAdd ? nodesToTell(job, before, mayTell) : [];
   await writeToNodes(job, { retry, tell, mayTell, secrets: secrets.refs }, world);
 
   const after = tell.length + retry.length > 0 ? standingsNow(job, secrets, world) : before;
-  const judgement = judgementOf(job, { nodes: after, secrets, tooLarge, mayTell: mayAdd }, world);
-  const judged = waves.judge(judgement);
-  const first = waves.firstWave(judgement);
+  const inFlight = waves.inFlight();
+  waves.secrets = secrets;
   const { status, againInMs } = statusNow(job, { nodes: after, retried: retry.length, secrets, tooLarge }, world);
   await writeStatus(job, status, world);
-  if (status.completionTime === undefined) world.starter.want(operationOf(job, waves.wakes, first));
+  // by what the status says: a wave that ends with the job is told so
+  const judged = judgeWaves(uid, world, { nodes: after, inFlight });
   return earliest(
     againInMs === undefined ? undefined : { againInMs },
     judged,
@@ -100,24 +97,43 @@ async function carryOn(job: ImagePullJob, world: PullJobPassDependencies): Promi
   );
 }
 
-/** Ends the waves of a job that has ended. Whether its operation was told that it has. */
-function endWaves(job: ImagePullJob, world: PullJobPassDependencies): boolean {
-  const ended = pullEndOf(job);
-  const waves = world.waves().known(job.metadata.uid);
-  if (waves === undefined || ended === undefined) return false;
-  return waves.finish(job, standingsNow(job, { refs: [] }, world), ended);
+/**
+ * Ends the waves of which the nodes have ended, and has the operation told to ask when it is owed that. `seen`: where the nodes stood, and
+ * which waves were in flight then. Absent: by where they stand at this moment.
+ */
+function judgeWaves(
+  uid: string,
+  world: PullJobPassDependencies,
+  seen?: { readonly nodes: readonly NodeStanding[]; readonly inFlight: ReadonlySet<object> },
+): PassResult | undefined {
+  const waves = world.waves().known(uid);
+  const judgement = waves && judgementNow(uid, world, seen?.nodes);
+  return judgement && waves.judge(judgement, seen?.inFlight);
 }
 
-/** By what is judged which of the things that the operation has handed in can be answered. */
-function judgementOf(
-  job: ImagePullJob,
-  { mayTell, ...progress }: Omit<Progress, 'retried'> & { readonly mayTell: boolean },
+/**
+ * By what is judged which nodes may go, and what the operation is told; undefined: the job is gone. Without `known` by where these stand
+ * at this moment.
+ */
+export function judgementNow(
+  uid: string,
   world: PullJobPassDependencies,
-): WaveJudgement {
-  const { secretTrouble, ...others } = contextOf(job, progress, world);
-  const context = mayTell || secretTrouble === undefined ? others : { ...others, secretTrouble };
-  const { nodes } = progress;
-  return { job, nodes, mayTell, heldBackBy: heldBackBy(job, nodes, context) };
+  known?: readonly NodeStanding[],
+): WaveJudgement | undefined {
+  const job = world.jobs.byUid(uid);
+  if (job === undefined || job.metadata.deletionTimestamp !== undefined) return undefined;
+  const { mayTell = false, trouble } = world.waves().known(uid)?.secrets ?? {};
+  const tooLarge = tooLargeForNodes(job.spec);
+  const nodes = known ?? standingsNow(job, { refs: [] }, world);
+  const context = {
+    nowMs: world.now(),
+    ...(!mayTell && trouble !== undefined && { secretTrouble: trouble }),
+    ...(tooLarge !== undefined && { tooLarge }),
+  };
+  return {
+    ...{ job, nodes, mayTell: mayTell && tooLarge === undefined },
+    ...{ heldBackBy: heldBackBy(job, nodes, context), end: pullEndOf(job) },
+  };
 }
 
 interface Progress {
@@ -167,10 +183,11 @@ async function writeStatus(
   if (written) await jobs.seen(uid, written.metadata.resourceVersion, AbortSignal.timeout(seenWithinMs));
 }
 
-/** Lets the operation of the job end: it looks, and finds nothing to do, unless it knows already. */
-function end(uid: string, isTold: boolean, { starter }: PullJobPassDependencies): void {
+/** Lets the operation of a job that is gone end. */
+function gone(uid: string, { starter, waves }: PullJobPassDependencies): void {
   const workflowId = pullOnNodesId(uid);
-  if (starter.isSent(workflowId) && !isTold) void starter.tell(workflowId, null);
+  const isTold = waves().forget(uid);
+  if (!isTold && starter.isSent(workflowId)) void starter.tell(workflowId, null);
   starter.forget(workflowId);
 }
 
@@ -200,17 +217,27 @@ async function command(job: ImagePullJob, world: PullJobPassDependencies): Promi
   return await passOnCommand(job, imagePullJobs, commandNames, () => receiver, world);
 }
 
-/** `wakes`: how often its operation was told in this term that there is something to ask for again. */
-function operationOf(job: ImagePullJob, wakes: number, first: FirstWave | undefined): WantedOperation {
+/**
+ * Has the operation of a job told to ask which nodes go next, and started if nodes may still go. `nth`: how often this has been done in
+ * this term.
+ */
+export function tellOperation(uid: string, nth: number, { jobs, starter }: PullJobPassDependencies): void {
+  const job = jobs.byUid(uid);
+  const isOpen = job !== undefined && job.metadata.deletionTimestamp === undefined && !isFinished(job);
+  if (isOpen) starter.want(operationOf(job, nth));
+  else void starter.tell(pullOnNodesId(uid), null);
+}
+
+function operationOf(job: ImagePullJob, nth: number): WantedOperation {
   const { namespace = '', name, uid } = job.metadata;
-  const argument: PullJobOperation = { job: { namespace, name, uid }, ...(first && { first }) };
+  const argument: PullJobOperation = { job: { namespace, name, uid } };
   return {
     workflowId: pullOnNodesId(uid),
     workflowType: pullOnNodesType,
     taskQueue: queues.cluster,
     argument,
     change: null,
-    inputs: `${uid} ${wakes}`,
+    inputs: String(nth),
     summary: shortened(`pull ${job.spec.image} for ${namespace}/${name}`, summaryBytes),
     about: { kind: imagePullJobs.kind, namespace, name, node: '', cause: rollOutBehind(job) },
   };

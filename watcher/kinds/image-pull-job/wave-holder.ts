@@ -1,19 +1,31 @@
-import type { NodeHolder } from '../../../activities/fleet/nodes.ts';
+import type { NodeHolder, QuestionOfRun } from '../../../activities/fleet/nodes.ts';
 import type { Term } from '../../../kube/leader.ts';
-import type { NextNodes, Wave, WaveOutcome, WaveQuestion } from '../../../plan/images/pull-waves.ts';
+import type { NodesAnswer, WaveResult } from '../../../plan/images/pull-waves.ts';
+import { mostInBatch } from '../../../plan/permits/in-flight.ts';
+import { Answers } from '../../permits/answers.ts';
 import type { PermitLife } from '../../permits/held.ts';
+import { JobWaves, type NodesQuestion, type WaveJudgement, type WaveRequest } from './waves.ts';
 
-import { JobWaves } from './waves.ts';
+export interface WaveHolderOptions {
+  readonly term: Pick<Term, 'lost'>;
+  /** Where the nodes of a job stand at this moment; undefined: the job is gone. */
+  readonly look: (uid: string) => WaveJudgement | undefined;
+  /** Requests a pass over a job. */
+  readonly wake: (uid: string) => void;
+  /** Has the operation of a job told to ask, and started if nodes may still go; for the nth time in this term, of all jobs. */
+  readonly tell: (uid: string, nth: number) => void;
+}
 
 /** What the operations of all jobs have handed in during one term; all of it ends with the term. */
 export class WaveHolder implements NodeHolder {
+  readonly #options: WaveHolderOptions;
   readonly #jobs = new Map<string, JobWaves>();
-  readonly #lost: AbortSignal;
-  readonly #wake: (uid: string) => void;
+  readonly #answers = new Answers<NodesAnswer>();
+  #tells = 0;
 
-  constructor({ lost }: Pick<Term, 'lost'>, wake: (uid: string) => void) {
-    this.#lost = lost;
-    this.#wake = wake;
+  constructor(options: WaveHolderOptions) {
+    this.#options = options;
+    const { lost } = options.term;
     const end = () => {
       for (const waves of this.#jobs.values()) waves.fail(lost.reason);
       this.#jobs.clear();
@@ -25,7 +37,7 @@ export class WaveHolder implements NodeHolder {
   of(uid: string): JobWaves {
     const known = this.#jobs.get(uid);
     if (known) return known;
-    const waves = new JobWaves();
+    const waves = new JobWaves(() => this.#options.tell(uid, ++this.#tells));
     this.#jobs.set(uid, waves);
     return waves;
   }
@@ -35,36 +47,50 @@ export class WaveHolder implements NodeHolder {
     return this.#jobs.get(uid);
   }
 
-  /** The job is gone. Whether its operation was told that it is. */
+  /** The job is gone. Whether its operation is told so with the result of a wave. */
   forget(uid: string): boolean {
-    const isTold = this.#jobs.get(uid)?.gone() ?? false;
+    const waves = this.#jobs.get(uid);
     this.#jobs.delete(uid);
-    return isTold;
+    return waves?.withdrawn() === true;
   }
 
-  ask(uid: string, question: WaveQuestion, life: PermitLife): Promise<NextNodes> {
-    return this.#take(uid, life, (waves) => waves.ask(question, life));
+  next(uid: string, { carried, ...question }: NodesQuestion & QuestionOfRun = {}): NodesAnswer {
+    this.#options.term.lost.throwIfAborted();
+    const order = this.#answers.order();
+    const judgement = this.#options.look(uid);
+    if (judgement === undefined) return { kind: 'withdrawn', order };
+    const waves = this.of(uid);
+    if (carried) waves.carried(carried);
+    waves.wakeUps.followed();
+    return { ...waves.answer(judgement, question), order };
   }
 
-  await(uid: string, wave: Wave, life: PermitLife): Promise<WaveOutcome> {
-    return this.#take(uid, life, (waves) => waves.await(wave, life));
+  async await(uid: string, request: WaveRequest, life: PermitLife): Promise<WaveResult> {
+    const { term, wake } = this.#options;
+    term.lost.throwIfAborted();
+    if (!life.isAlive()) throw life.ended.reason;
+    const ended = this.of(uid).take(request, life);
+    this.#answers.handedIn(uid);
+    wake(uid);
+    try {
+      const outcome = await ended;
+      return { ...outcome, next: this.#answers.shared(uid, () => this.next(uid, { most: mostInBatch })) };
+    } catch (error) {
+      // its nodes may go in another wave
+      wake(uid);
+      throw error;
+    }
   }
 
-  progressOf(uid: string, wave?: number): unknown {
+  confirmed(uid: string): void {
+    this.#options.wake(uid);
+  }
+
+  progressOf(uid: string, wave: number): unknown {
     return this.#jobs.get(uid)?.progressOf(wave);
   }
 
-  async #take<Answer>(uid: string, life: PermitLife, take: (waves: JobWaves) => Promise<Answer>): Promise<Answer> {
-    this.#lost.throwIfAborted();
-    if (!life.isAlive()) throw life.ended.reason;
-    const answer = take(this.of(uid));
-    this.#wake(uid);
-    try {
-      return await answer;
-    } catch (error) {
-      // what ends without an answer may be what the question waits for
-      this.#wake(uid);
-      throw error;
-    }
+  isBegun(uid: string, wave: number): boolean {
+    return this.#jobs.get(uid)?.isBegun(wave) === true;
   }
 }

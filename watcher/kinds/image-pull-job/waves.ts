@@ -1,41 +1,45 @@
 /**
- * The waves that the operation of one job has handed in, and its question which nodes go next. Both end with the
- * activities that have brought them.
+ * The waves that the operation of one job has handed in, and what it is told. A wave ends with its nodes, or with the activity that has
+ * brought it.
  *
- * A node is told only with permission: a wave in flight names it, or the question which nodes go next is open, so that the
- * next wave will. The question is open while it is handed in, and for a job that no node has yet also before its operation
- * has begun. The nodes that were told so are the first that the next wave names.
+ * A node is told only with permission: a wave in flight names it. The nodes of a job that no node has yet are told also before its
+ * operation has begun, as far as parallelism goes; these are the first that it is told to name.
  */
 
+import { longestReference } from '../../../api/core/image-reference.ts';
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
-import type { FirstWave } from '../../../api/image-pull-job/operation.ts';
 import type { ImagePullJob } from '../../../api/image-pull-job/types.ts';
-import type { NodeStanding } from '../../../plan/images/image-pull-job.ts';
+import { type NodeStanding, roomOf } from '../../../plan/images/image-pull-job.ts';
 import {
   firstNames,
-  mostInWave,
-  mostWavesInFlight,
-  type NextNodes,
   type NodeOutcome,
-  nextWave,
+  type NodesAnswerKind,
+  type NodesTold,
+  nextWaves,
+  notNow,
   type PullEnd,
   type Wave,
   type WaveOutcome,
-  type WaveQuestion,
   waveOutcome,
 } from '../../../plan/images/pull-waves.ts';
-import { waitWithin } from '../../../plan/text-size.ts';
-import type { PermitLife } from '../../permits/held.ts';
-import { type Held, heldFor } from '../../permits/held.ts';
+import { shortened, waitWithin } from '../../../plan/text-size.ts';
+import { waitingSince } from '../../../plan/waiting-since.ts';
+import type { Held, PermitLife } from '../../permits/held.ts';
+import { type BatchKey, HeldBatches, type OneHeld } from '../../permits/held-batches.ts';
+import { type Found, WakeUps } from '../../permits/wake-ups.ts';
 
-interface HeldQuestion extends Held<NextNodes> {
-  readonly question: WaveQuestion;
-  /** What it waits for without a break, and since when. */
-  waiting?: { readonly reason: string; readonly sinceMs: number };
+/** A permit to tell the nodes of one wave. */
+export interface WaveRequest extends BatchKey {
+  readonly nodes: Wave;
 }
 
-interface HeldWave extends Held<WaveOutcome> {
-  readonly wave: Wave;
+interface HeldWave extends OneHeld<WaveOutcome> {
+  readonly request: WaveRequest;
+  /** Nodes that are not waited for, and why. */
+  readonly settled: Map<string, string>;
+  /** It has come to its result. */
+  isDone?: true;
+  progress?: WaveProgress;
 }
 
 /** When a node was told, by both clocks, and how long its pull took. */
@@ -43,9 +47,16 @@ interface Begun {
   readonly at: string;
   readonly sinceMs: number;
   ms?: number;
+  isSeen?: true;
 }
 
-/** What the nodes of a job look like in a reconcile. */
+/** A node has to be held back for so long before it is given back, and a wait has to last so long before it is told. */
+const lastsMs = 5_000;
+
+/** Each further change of a wait is told after twice as long, as long as no node goes. */
+const mostLastsMs = 3_600_000;
+
+/** What the nodes of a job look like at one moment. */
 export interface WaveJudgement {
   readonly job: ImagePullJob;
   readonly nodes: readonly NodeStanding[];
@@ -53,9 +64,11 @@ export interface WaveJudgement {
   readonly mayTell: boolean;
   /** What keeps every further node from getting the job. */
   readonly heldBackBy?: WaitingFor | undefined;
+  /** How the job has ended. */
+  readonly end?: PullEnd | undefined;
 }
 
-/** What people see of a wave, or of a question. */
+/** What people see of a wave. */
 interface WaveProgress {
   readonly of: number;
   readonly told: number;
@@ -63,130 +76,80 @@ interface WaveProgress {
   /** The first nodes that have failed, and that pull. */
   readonly failed: readonly string[];
   readonly now: readonly string[];
-  readonly waitingFor?: string;
 }
 
-/** After so long a wait is reported; a pause is at once. */
-const blockedAfterMs = 5_000;
+/** What the operation is told. */
+export type AnswerOfWaves = NodesAnswerKind & Omit<NodesTold, 'order'>;
 
-/** An operation that has neither asked nor handed in anything for so long is woken: a worker of another release may have begun it. */
-const unheardMs = 600_000;
-
-/** The wait for waves that are in flight in Temporal and not handed in here. */
-const missingReason = 'WaveNotRunning';
-
-/** What the operation was told when there was nothing to name. */
-const idle = 'idle';
+export interface NodesQuestion {
+  /** So many nodes are named at most. Absent: as many as an answer can hold. */
+  readonly most?: number;
+  /** Nodes that were permitted a moment ago. */
+  readonly justPermitted?: readonly string[];
+}
 
 export class JobWaves {
-  readonly #waves = new Map<number, HeldWave>();
+  readonly #waves = new HeldBatches<WaveOutcome, HeldWave>({
+    names: ({ request }, node) => request.nodes.includes(node),
+    moved: (held, node, to) => settle(held, node, `it is in wave ${to}`),
+    left: ({ request, isDone }) => {
+      if (!isDone) this.#aside.set(request.number, request.nodes);
+    },
+  });
+  /** When the operation is told to ask. */
+  readonly wakeUps: WakeUps;
+  /** Whether nodes may get the job as far as its Secrets go, and what is wrong with these, as of the last pass. */
+  secrets: { readonly mayTell: boolean; readonly trouble?: string } | undefined;
   readonly #begun = new Map<string, Begun>();
-  /** Nodes that have the job and were named by no wave. */
+  /** Nodes that have the job and are named by no wave. */
   readonly #unnamed = new Set<string>();
-  #question: HeldQuestion | undefined;
-  /** The last wave that was answered, until it is handed in. */
-  #chosen: Wave | undefined;
-  /** Numbers of waves that have ended here, of those that the operation may not know to have ended. */
-  #ended = new Set<number>();
+  /** Of waves that are in flight as far as is known, and whose activity does not run here, by number. */
+  readonly #aside = new Map<number, Wave>();
+  /** The run that has asked last. */
+  #run: string | undefined;
   /** The history begins anew: nodes that ended before are named again. */
   #namesAll = false;
-  /** What the last question was answered with, if the operation asks again only when it is told to. */
-  #said: string | undefined;
-  /** The wave that the operation is told when it is started, until it asks or hands something in. */
-  #first: FirstWave | undefined;
-  /** The waves that were in flight when the operation asked last. */
-  #after: readonly number[] = [];
+  /** The wait in the last answer, and how many changes of it were answered since a node last went. */
+  #told = { wait: '', changes: 0 };
+  /** Since when no further node may go, because of this. */
+  #heldBack: { readonly reason: string; readonly sinceMs: number } | undefined;
+  #hasRoom = true;
   #nodes: readonly NodeStanding[] = [];
-  #progress = new Map<number | undefined, WaveProgress>();
-  /** Whether the operation has asked or handed in anything in this term. */
-  #isAttended = false;
-  /** When an operation that has not was last woken; at first, when the term or the job began. */
-  #wokenAtMs = performance.now();
-  #wakes = 0;
 
-  /** How often the operation was woken in this term. */
-  get wakes(): number {
-    return this.#wakes;
+  constructor(wake: () => void) {
+    this.wakeUps = new WakeUps(wake);
   }
 
-  /** What the operation of a job that has just been created is told when it is started. Call it after `judge`. */
-  firstWave(judgement: WaveJudgement): FirstWave | undefined {
-    const { job, nodes } = judgement;
-    const isNew = job.status?.startTime === undefined && !this.#isAttended;
-    if (isNew && this.#first === undefined) {
-      for (const { node, state } of nodes) if (state !== 'unasked') this.#unnamed.add(node);
-      const { nodes: named, rest } = this.#next(judgement);
-      const ended = nodes.filter(hasEnded).length;
-      if (named.length > 0) this.#first = { image: job.spec.image, nodes: named, of: nodes.length, ended, rest };
-    }
-    return this.#first;
+  /** Takes a wave in. */
+  take(request: WaveRequest, life: PermitLife): Promise<WaveOutcome> {
+    this.wakeUps.handedIn(request.nodes);
+    const keep = (held: Held<WaveOutcome>): HeldWave => ({ ...held, request, settled: new Map() });
+    const taken = this.#waves.take(request, request.nodes, life, keep);
+    this.#aside.delete(request.number);
+    return taken;
   }
 
-  /** Takes a question in; it replaces one that is there. */
-  ask(question: WaveQuestion, life: PermitLife): Promise<NextNodes> {
-    this.#isAttended = true;
-    this.#question?.fail(new Error('a later attempt has asked again'));
-    this.#said = undefined;
-    const { wave, after } = question;
-    // it has taken what it was told when it was started, and will hand it in
-    if (this.#first && after.includes(1)) this.#chosen = { wave: 1, nodes: this.#first.nodes };
-    this.#first = undefined;
-    this.#after = after;
-    if (wave === 1) this.#namesAll = true;
-    this.#ended = new Set(after.filter((number) => this.#ended.has(number)));
-    for (const held of [...this.#waves.values()]) {
-      if (!after.includes(held.wave.wave)) held.fail(new Error('the operation does not wait for this wave any more'));
-    }
-    if (this.#chosen && !after.includes(this.#chosen.wave)) {
-      // the answer was lost
-      for (const node of this.#chosen.nodes) this.#unnamed.add(node);
-      this.#chosen = undefined;
-    }
-    return heldFor<NextNodes, HeldQuestion>(
-      life,
-      (held) => {
-        this.#question = { ...held, question };
-        return this.#question;
-      },
-      (held) => {
-        if (this.#question === held) this.#question = undefined;
-      },
-    );
+  /** The run asks, and these of its waves count. */
+  carried(carried: Parameters<HeldBatches<WaveOutcome, HeldWave>['carried']>[0]): void {
+    // an attempt at a question may be late
+    if (carried.next === 1 && carried.run !== this.#run) this.#namesAll = true;
+    this.#run = carried.run;
+    this.#waves.carried(carried);
+    for (const number of this.#aside.keys()) if (!carried.numbers.includes(number)) this.#aside.delete(number);
   }
 
-  /** Takes a wave in. It replaces one of the same number. */
-  await(wave: Wave, life: PermitLife): Promise<WaveOutcome> {
-    this.#isAttended = true;
-    // it was told all that there was to tell
-    if (this.#first?.rest === 0) this.#said = idle;
-    this.#first = undefined;
-    this.#waves.get(wave.wave)?.fail(new Error('a later attempt has brought the wave again'));
-    this.#ended.delete(wave.wave);
-    if (this.#chosen?.wave === wave.wave) this.#chosen = undefined;
-    return heldFor<WaveOutcome, HeldWave>(
-      life,
-      (held) => {
-        const kept = { ...held, wave };
-        this.#waves.set(wave.wave, kept);
-        return kept;
-      },
-      (held) => {
-        if (this.#waves.get(wave.wave) === held) this.#waves.delete(wave.wave);
-        this.#progress.delete(wave.wave);
-      },
-    );
-  }
-
-  /** Takes in where the nodes stand before it is decided which of them are told. */
-  see(nodes: readonly NodeStanding[]): void {
-    this.#dropDead();
+  /**
+   * Takes in where the nodes stand before it is decided which of them are told. `isOpen`: the job has not ended. With it all waves end, and what
+   * still pulls then is not named once more.
+   */
+  see(nodes: readonly NodeStanding[], isOpen = true): void {
     this.#nodes = nodes;
     const named = this.#named();
     for (const { node, state } of nodes) {
       this.#time(node, state);
       const isBegun = state !== 'unasked';
       if (!isBegun || named.has(node)) this.#unnamed.delete(node);
-      else if (state === 'active' || this.#namesAll) this.#unnamed.add(node);
+      else if ((state === 'active' && isOpen) || this.#namesAll) this.#unnamed.add(node);
     }
     this.#namesAll = false;
     const known = new Set(nodes.map(({ node }) => node));
@@ -195,23 +158,19 @@ export class JobWaves {
   }
 
   /** Which nodes may be told now. It is asked again for each node before that is written. */
-  permission(nodes: readonly NodeStanding[]): (node: string) => boolean {
+  permission(job: ImagePullJob, nodes: readonly NodeStanding[]): (node: string) => boolean {
     const waves = new Map<string, HeldWave>();
-    for (const held of this.#waves.values()) for (const node of held.wave.nodes) waves.set(node, held);
-    const named = this.#named();
-    const isFirst = !this.#isAttended && nodes.every(({ state }) => state === 'unasked');
-    const question = this.#missing().length === 0 && this.#waves.size < mostWavesInFlight ? this.#question : undefined;
-    const further = nodes.filter(
-      ({ node, state, held }) => state === 'unasked' && held === undefined && !named.has(node),
-    );
-    const next = new Set(further.slice(0, Math.max(mostInWave - this.#unnamed.size, 0)).map(({ node }) => node));
+    for (const held of this.#waves.all()) {
+      for (const node of held.request.nodes) if (!held.settled.has(node)) waves.set(node, held);
+    }
+    const isNew = job.status?.startTime === undefined && !this.wakeUps.isHeard;
+    const isFirst = isNew && nodes.every(({ state }) => state === 'unasked');
     // those that have the job already may get its Secrets
     const begun = new Set(nodes.filter(({ state }) => state === 'active').map(({ node }) => node));
     return (node) => {
-      const wave = waves.get(node);
       if (isFirst || begun.has(node)) return true;
-      if (wave) return this.#waves.get(wave.wave.wave) === wave && wave.life.isAlive();
-      return next.has(node) && this.#question === question && question?.life.isAlive() === true;
+      const wave = waves.get(node);
+      return wave !== undefined && this.#waves.of(wave.request.number) === wave && wave.life.isAlive();
     };
   }
 
@@ -220,58 +179,112 @@ export class JobWaves {
     this.#begun.set(node, { at: new Date(nowMs).toISOString(), sinceMs: performance.now() });
   }
 
+  /** The waves in flight. */
+  inFlight(): ReadonlySet<object> {
+    return new Set(this.#waves.all());
+  }
+
   /**
-   * Ends the waves of which each node has ended, and answers the question if there is something to answer. It says when to
-   * judge again, if that is not by an event.
+   * Ends the waves of which each node has ended, or all with the job, and has the operation told to ask when it is owed that. `known`:
+   * the waves that were in flight when the nodes stood so. Says when to judge again, if that is not by an event.
    */
-  judge(judgement: WaveJudgement): { readonly againInMs?: number } {
-    this.see(judgement.nodes);
-    this.#endWaves(judgement.nodes);
-    if (this.#question) return this.#judgeQuestion(this.#question, judgement);
-    return this.#isAttended ? this.#judgeSilence(judgement) : this.#judgeUnattended();
+  judge(judgement: WaveJudgement, known = this.inFlight()): { readonly againInMs?: number } {
+    const { job, nodes, end, mayTell } = judgement;
+    this.see(nodes, end === undefined);
+    const { size } = this.#waves;
+    const againInMs = end === undefined ? this.#giveBack(judgement) : undefined;
+    this.#endWaves(nodes, known, end && `the job has ended: ${end.reason}`);
+    this.#hasRoom = mayTell && roomOf(job, nodes) > 0;
+    this.wakeUps.look({ ...this.#found(judgement, this.#next(judgement)), endsBatch: this.#waves.size < size });
+    if (end && this.#waves.size === 0) this.#nodes = [];
+    return againInMs === undefined ? {} : { againInMs };
   }
 
-  /** Ends all waves of a job that has ended. Whether the operation was told that it has. */
-  finish(job: ImagePullJob, nodes: readonly NodeStanding[], end: PullEnd): boolean {
-    this.see(nodes);
-    this.#endWaves(nodes, `the job has ended: ${end.reason}`);
-    const isNamed = !this.#answerWave({ job, nodes, mayTell: false });
-    const question = isNamed ? this.#question : undefined;
-    question?.end({ kind: 'finished', end });
-    return question !== undefined;
+  /** Which nodes may go next, or why none may. */
+  answer(judgement: WaveJudgement, question: NodesQuestion = {}): AnswerOfWaves {
+    const { job, nodes, heldBackBy, end } = judgement;
+    this.see(nodes, end === undefined);
+    const next = this.#next(judgement, question);
+    const { waves, more } = next;
+    const image = shortened(job.spec.image, longestReference.whole);
+    const told = { image, of: nodes.length, ended: nodes.filter(hasEnded).length };
+    const waits = waves.length === 0 && end === undefined && heldBackBy !== undefined;
+    const wait = waits ? heldBackBy.reason : '';
+    if (wait !== this.#told.wait) this.#told = { wait, changes: this.#told.changes + 1 };
+    this.wakeUps.answer(this.#found(judgement, next));
+    if (waves.length > 0) return { kind: 'nodes', waves, more, ...told };
+    if (end) return { kind: 'done', end, ...told };
+    if (!waits) return { kind: 'nothing', ...told };
+    const waitingFor = waitingSince(job.status?.waitingFor, heldBackBy, heldBackBy.since);
+    return { kind: 'wait', waitingFor: waitWithin(waitingFor), ...told };
   }
 
-  /** The job is gone. Whether the operation was told that it is. */
-  gone(): boolean {
-    const question = this.#question;
-    this.#endWaves(this.#nodes, 'the job was deleted');
-    question?.end({ kind: 'gone' });
-    return question !== undefined;
+  /** The job is gone. Whether there were waves that end with it. */
+  withdrawn(): boolean {
+    const { size } = this.#waves;
+    this.wakeUps.stop();
+    this.#endWaves(this.#nodes, this.inFlight(), 'the job was deleted');
+    return size > 0;
   }
 
   /** Ends everything without an answer. */
   fail(reason: unknown): void {
-    this.#question?.fail(reason);
-    for (const held of [...this.#waves.values()]) held.fail(reason);
+    this.wakeUps.stop();
+    this.#waves.fail(reason);
   }
 
-  /** What people are told of a wave; of the question when no number is given. */
-  progressOf(wave?: number): WaveProgress | undefined {
-    return this.#progress.get(wave);
+  /** What people are told of a wave. */
+  progressOf(number: number): WaveProgress | undefined {
+    return this.#waves.of(number)?.progress;
+  }
+
+  /** Whether no node is told by a wave at present: each was, or those that pull leave no room. */
+  isBegun(number: number): boolean {
+    const progress = this.progressOf(number);
+    return progress !== undefined && (progress.told === progress.of || !this.#hasRoom);
+  }
+
+  /**
+   * Gives back the nodes of waves that were not told and may not be, as they are full, or the whole job is held back; says when that is
+   * to be looked at again (P-7).
+   */
+  #giveBack({ job, nodes, mayTell, heldBackBy }: WaveJudgement): number | undefined {
+    const reason = !mayTell || roomOf(job, []) <= 0 ? (heldBackBy?.reason ?? 'the job is held back') : undefined;
+    if (reason !== this.#heldBack?.reason)
+      this.#heldBack = reason === undefined ? undefined : { reason, sinceMs: performance.now() };
+    const leftMs = this.#heldBack === undefined ? undefined : this.#heldBack.sinceMs + lastsMs - performance.now();
+    const why = new Map(
+      nodes
+        .filter(
+          ({ state, held }) => state === 'unasked' && (held !== undefined || (leftMs !== undefined && leftMs <= 0)),
+        )
+        .map(({ node, held }) => [node, notNow(heldReasons[held ?? 'job'] ?? reason ?? '')]),
+    );
+    for (const held of this.#waves.all()) {
+      for (const node of held.request.nodes) {
+        const text = why.get(node);
+        if (text !== undefined) settle(held, node, text);
+      }
+    }
+    return leftMs !== undefined && leftMs > 0 && this.#waves.size > 0 ? leftMs : undefined;
   }
 
   /** Ends the waves of which each node has ended; all waves if there is a reason why other nodes do not. */
-  #endWaves(nodes: readonly NodeStanding[], why?: string): void {
+  #endWaves(nodes: readonly NodeStanding[], known: ReadonlySet<object>, why?: string): void {
     const byName = new Map(nodes.map((standing) => [standing.node, standing]));
-    for (const held of [...this.#waves.values()]) {
-      const { wave, nodes: named } = held.wave;
-      const standings = named.flatMap((node) => byName.get(node) ?? []);
-      this.#progress.set(wave, progressIn(standings));
-      if (why === undefined && !standings.every(hasEnded)) continue;
+    for (const held of this.#waves.all()) {
+      if (!known.has(held)) continue;
+      const { request, settled } = held;
+      const awaited = request.nodes.filter((node) => !settled.has(node)).flatMap((node) => byName.get(node) ?? []);
+      held.progress = progressIn(awaited);
+      if (why === undefined && !awaited.every(hasEnded)) continue;
       const otherwise = why ?? 'the job does not select this node any more';
-      const outcomes = named.map((node) => this.#outcome(node, byName.get(node), otherwise));
-      for (const node of named) this.#begun.delete(node);
-      this.#ended.add(wave);
+      const outcomes = request.nodes.map((node): NodeOutcome => {
+        const moved = settled.get(node);
+        return moved === undefined ? this.#outcome(node, byName.get(node), otherwise) : { node, why: moved };
+      });
+      for (const node of request.nodes) if (!settled.has(node)) this.#begun.delete(node);
+      held.isDone = true;
       held.end(waveOutcome(outcomes));
     }
   }
@@ -296,110 +309,65 @@ export class JobWaves {
     }
   }
 
-  #judgeQuestion(question: HeldQuestion, judgement: WaveJudgement): { readonly againInMs?: number } {
-    const { nodes } = judgement;
-    this.#progress.set(undefined, progressIn(nodes));
-    const isMissing = this.#missing().length > 0;
-    if (!isMissing && this.#answerWave(judgement)) return {};
-    const reason = isMissing ? missingReason : this.#reasonToWait(judgement);
-    if (reason === undefined) {
-      delete question.waiting;
-      return {};
-    }
-    if (reason === idle) {
-      this.#said = idle;
-      question.end({ kind: 'idle', of: nodes.length, ended: nodes.filter(hasEnded).length });
-      return {};
-    }
-    const { sinceMs } = question.waiting?.reason === reason ? question.waiting : { sinceMs: performance.now() };
-    question.waiting = { reason, sinceMs };
-    this.#progress.set(undefined, { ...progressIn(nodes), waitingFor: reason });
-    const leftMs = reason === 'Paused' ? 0 : sinceMs + blockedAfterMs - performance.now();
-    if (leftMs > 0) return { againInMs: leftMs };
-    this.#said = reason;
-    question.end({ kind: 'blocked', waitingFor: waitWithin(this.#waitingFor(judgement)) });
-    return {};
+  /** What the nodes mean for an operation that is not told of them. */
+  #found({ end, heldBackBy }: WaveJudgement, { waves, more }: ReturnType<typeof nextWaves>): Found {
+    const isWanted = end === undefined;
+    const waits = isWanted && waves.length === 0 && heldBackBy !== undefined;
+    return {
+      isWanted,
+      isNothingLeft: !isWanted && waves.length === 0,
+      // of a job that has ended nobody starts an operation any more
+      mayGo: isWanted || this.wakeUps.isRunning ? waves.flat() : [],
+      ...(more && { hasMore: true }),
+      // what is waited for, and that nothing is any more
+      facts: waits ? heldBackBy.reason : '',
+      factsLastMs: Math.min(lastsMs * 2 ** Math.max(this.#told.changes - 1, 0), mostLastsMs),
+      hasRoomForBatch: this.#waves.hasRoom,
+      endsBatch: false,
+      collectMs: 0,
+    };
   }
 
-  /** The operation does not ask, because it was told that there is nothing to ask for. It is woken when there is. */
-  #judgeSilence(judgement: WaveJudgement): Record<string, never> {
-    if (this.#said === undefined) return {};
-    const isOver =
-      this.#said === missingReason
-        ? this.#missing().length === 0
-        : this.#next(judgement).nodes.length > 0 || this.#reasonToWait(judgement) !== this.#said;
-    if (isOver) {
-      this.#said = undefined;
-      this.#wakes += 1;
-    }
-    return {};
-  }
-
-  #judgeUnattended(): { readonly againInMs: number } {
-    const leftMs = this.#wokenAtMs + unheardMs - performance.now();
-    if (leftMs > 0) return { againInMs: leftMs };
-    this.#wokenAtMs = performance.now();
-    this.#wakes += 1;
-    return { againInMs: unheardMs };
-  }
-
-  /** Why nothing is named now; undefined while nodes that pull make room for others. */
-  #reasonToWait(judgement: WaveJudgement): string | undefined {
-    if (judgement.heldBackBy) return judgement.heldBackBy.reason;
-    return this.#next(judgement).rest === 0 ? idle : undefined;
-  }
-
-  #waitingFor({ heldBackBy }: WaveJudgement): WaitingFor {
-    const missing = this.#missing();
-    if (missing.length === 0 && heldBackBy) return heldBackBy;
-    const blockedBy = missing.slice(0, 10).map((wave) => `wave/${wave}`);
-    const unblock = 'The next nodes are chosen once these waves are handed in: unpause or reset their activities';
-    const since = new Date(Date.now() - blockedAfterMs).toISOString();
-    return { reason: missingReason, blockedBy, blockedCount: missing.length, since, unblock };
-  }
-
-  #next({ job, nodes, mayTell }: WaveJudgement): ReturnType<typeof nextWave> {
-    if (this.#waves.size >= mostWavesInFlight) return { nodes: [], rest: 1 };
-    const named = this.#named();
-    return nextWave(job, { nodes, isNamed: (node) => named.has(node), unnamed: this.#unnamed, mayTell });
-  }
-
-  /** Whether the question was answered with a wave. */
-  #answerWave(judgement: WaveJudgement): boolean {
-    const question = this.#question;
-    const { nodes, rest } = this.#next(judgement);
-    if (question === undefined || nodes.length === 0) return false;
-    this.#chosen = { wave: question.question.wave, nodes };
-    for (const node of nodes) this.#unnamed.delete(node);
-    if (rest === 0) this.#said = idle;
-    const ended = judgement.nodes.filter(hasEnded).length;
-    question.end({ kind: 'wave', nodes, of: judgement.nodes.length, ended, rest });
-    return true;
-  }
-
-  /** Waves that are in flight in Temporal and not here: they will be, or their activity is held up. */
-  #missing(): readonly number[] {
-    return this.#after.filter((number) => !this.#waves.has(number) && !this.#ended.has(number));
+  #next(
+    { job, nodes, mayTell }: WaveJudgement,
+    { most, justPermitted = [] }: NodesQuestion = {},
+  ): ReturnType<typeof nextWaves> {
+    const named = new Set([...this.#named(), ...justPermitted]);
+    const unnamed = new Set([...this.#unnamed].filter((node) => !named.has(node)));
+    const aside = new Set([...this.#aside.values()].flat());
+    const scene = { nodes, isNamed: (node: string) => named.has(node), isAside: (node: string) => aside.has(node) };
+    return nextWaves(job, { ...scene, unnamed, mayTell }, most);
   }
 
   #named(): ReadonlySet<string> {
-    const waves = [...this.#waves.values()].map(({ wave }) => wave);
-    return new Set([...waves, ...(this.#chosen ? [this.#chosen] : [])].flatMap(({ nodes }) => nodes));
+    return new Set(
+      this.#waves.all().flatMap(({ request, settled }) => request.nodes.filter((node) => !settled.has(node))),
+    );
   }
 
   #time(node: string, state: NodeStanding['state']): void {
     const begun = this.#begun.get(node);
     if (begun === undefined) return;
-    if (state === 'unasked') this.#begun.delete(node);
-    else if (state === 'active') delete begun.ms;
+    if (state === 'unasked') {
+      this.#begun.delete(node);
+      return;
+    }
+    if (!begun.isSeen) {
+      begun.isSeen = true;
+      // what is waited for from now on is news
+      this.#told = { ...this.#told, changes: 0 };
+    }
+    if (state === 'active') delete begun.ms;
     else begun.ms ??= Math.round(performance.now() - begun.sinceMs);
   }
+}
 
-  #dropDead(): void {
-    for (const held of [this.#question, ...this.#waves.values()]) {
-      if (held !== undefined && !held.life.isAlive()) held.fail(held.life.ended.reason);
-    }
-  }
+/** Why a node is held back, for people; `job`: with all others. */
+const heldReasons: Readonly<Partial<Record<string, string>>> = { full: 'NodesFull', noNodeImage: 'NoNodeImages' };
+
+/** The first reason counts. */
+function settle({ request, settled }: HeldWave, node: string, why: string): void {
+  if (request.nodes.includes(node) && !settled.has(node)) settled.set(node, why);
 }
 
 function hasEnded({ state }: NodeStanding): boolean {
