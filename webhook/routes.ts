@@ -1,9 +1,9 @@
 import { installation } from '../api/core/well-known.ts';
-import { deletionOnlyKinds, protectedKinds } from '../api/deletion-protection.ts';
+import { deletionOnlyKinds } from '../api/deletion-protection.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
 import type { KindName } from '../api/kinds.ts';
 import { podWebhook, webhooks } from '../api/webhooks.ts';
-import { reviewCloneSet, reviewCloneSetDefaults } from './cloneset.ts';
+import { cloneSetRules } from './cloneset.ts';
 import { type RecreateTrust, reviewRecreateRequest } from './container-recreate-request.ts';
 import { conversions } from './conversions.ts';
 import { conversionRoute } from './convert.ts';
@@ -20,6 +20,7 @@ import { admissionRoute, namespaceInText, type Review, type ReviewOptions } from
 import type { SidecarSetLookUps } from './review/sidecar-set-look-ups.ts';
 import type { AdmissionServerOptions } from './server/server.ts';
 import { reviewSidecarSet, reviewSidecarSetDefaults } from './sidecar-set.ts';
+import { reviewWorkload, reviewWorkloadDefaults, type WorkloadRules } from './workload.ts';
 
 /** Dependencies of reviews. */
 export interface ReviewMeans {
@@ -47,11 +48,7 @@ const reviews: Reviews = {
   ContainerRecreateRequest: {
     mutating: ({ gates, lookUps, trust }) => reviewRecreateRequest(gates, lookUps, trust),
   },
-  CloneSet: {
-    mutating: ({ gates }) => reviewCloneSetDefaults(gates),
-    validating: ({ gates, lookUps, trials, protection }) =>
-      reviewCloneSet({ gates, lookUps, trials, deletion: reviewDeletion(protectedKinds.CloneSet, protection) }),
-  },
+  CloneSet: reviewsOfWorkload(cloneSetRules),
   PodProbeMarker: { validating: ({ gates }) => reviewPodProbeMarker(gates) },
   NodePodProbe: 'none',
   ImagePullJob: { mutating: ({ gates }) => reviewImagePullJob(gates) },
@@ -62,6 +59,14 @@ const reviews: Reviews = {
     validating: ({ gates, sidecarSets, trials }) => reviewSidecarSet({ gates, lookUps: sidecarSets, trials }),
   },
 };
+
+function reviewsOfWorkload(rules: WorkloadRules): { readonly mutating: ReviewOf; readonly validating: ReviewOf } {
+  return {
+    mutating: ({ gates }) => reviewWorkloadDefaults(rules, gates),
+    validating: ({ gates, lookUps, trials, protection }) =>
+      reviewWorkload(rules, { gates, lookUps, trials, deletion: reviewDeletion(rules.protection, protection) }),
+  };
+}
 
 /** What reviews and conversions report. */
 export interface RouteReports extends Required<Pick<ReviewOptions, 'onRefusal' | 'onFailure'>> {

@@ -1,6 +1,6 @@
+import { cloneSets } from '../../api/cloneset/types.ts';
 import { installation } from '../../api/core/well-known.ts';
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
-import { cloneSetRights } from './rights/cloneset.ts';
 import { recreateRequestRights } from './rights/container-recreate-request.ts';
 import { imageListPullJobRights, imagePullJobRights } from './rights/image-pull-job.ts';
 import { nodeImageRights } from './rights/node-image.ts';
@@ -10,12 +10,13 @@ import { podRights } from './rights/pods.ts';
 import type { Right, Rights, RoleName } from './rights/right.ts';
 import { sharedRights } from './rights/shared.ts';
 import { sidecarSetRights } from './rights/sidecar-set.ts';
+import { workloadRights } from './rights/workload.ts';
 import { explained, yamlOf } from './yaml.ts';
 
 /** The rights for each kind. */
 const rightsOfKinds: PerKind<Rights> = {
   ContainerRecreateRequest: recreateRequestRights,
-  CloneSet: cloneSetRights,
+  CloneSet: workloadRights(cloneSets),
   PodProbeMarker: podProbeMarkerRights,
   NodePodProbe: nodePodProbeRights,
   ImagePullJob: imagePullJobRights,

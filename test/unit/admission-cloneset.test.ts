@@ -8,13 +8,14 @@ import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { webhooks } from '../../api/webhooks.ts';
 import type { WriteOptions } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';
-import { reviewCloneSet, reviewCloneSetDefaults } from '../../webhook/cloneset.ts';
+import { cloneSetRules } from '../../webhook/cloneset.ts';
 import { reviewDeletion } from '../../webhook/deletion-protection.ts';
 import { dependantsIn } from '../../webhook/review/dependants.ts';
 import { lookUpsIn } from '../../webhook/review/look-ups.ts';
 import { type PodTrials, podTrialsIn, type Trial } from '../../webhook/review/pod-trial.ts';
 import { admissionRoute, LookUpFailed, type Review } from '../../webhook/review/review.ts';
 import { type Answer, MalformedBody } from '../../webhook/server/server.ts';
+import { reviewWorkload, reviewWorkloadDefaults } from '../../webhook/workload.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { cloneSetDraft } from '../support/objects/cloneset.ts';
 
@@ -82,7 +83,7 @@ function trials(trial: Trial = { kind: 'accepted' }): PodTrials & { readonly ask
 function judge(options: { trials?: PodTrials; gates?: string; cluster?: MemoryCluster } = {}): Review {
   const gates = parseFeatureGates(options.gates);
   const client = (options.cluster ?? new MemoryCluster()).client();
-  return reviewCloneSet({
+  return reviewWorkload(cloneSetRules, {
     gates,
     lookUps: lookUpsIn(client),
     trials: options.trials ?? trials(),
@@ -90,7 +91,7 @@ function judge(options: { trials?: PodTrials; gates?: string; cluster?: MemoryCl
   });
 }
 
-const defaults = reviewCloneSetDefaults(parseFeatureGates());
+const defaults = reviewWorkloadDefaults(cloneSetRules, parseFeatureGates());
 
 describe('mutating admission of CloneSets', () => {
   it('is served at the path of the registrations', () => {
@@ -388,7 +389,7 @@ describe('validating admission of CloneSets', () => {
       },
     });
     const deletion = () => ({ kind: 'allowed' }) as const;
-    const review = reviewCloneSet({ gates: parseFeatureGates(), lookUps, trials: trials(), deletion });
+    const review = reviewWorkload(cloneSetRules, { gates: parseFeatureGates(), lookUps, trials: trials(), deletion });
     const update = (podsToDelete: readonly string[]) =>
       ask(review, {
         ...{ operation: 'UPDATE', object: set('v1alpha1', { scaleStrategy: { podsToDelete } }) },

@@ -6,7 +6,7 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { deletionOnlyKinds, protectedKinds } from '../../api/deletion-protection.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { podWebhook, webhooks } from '../../api/webhooks.ts';
-import { reviewCloneSet, reviewCloneSetDefaults } from '../../webhook/cloneset.ts';
+import { cloneSetRules } from '../../webhook/cloneset.ts';
 import { reviewRecreateRequest } from '../../webhook/container-recreate-request.ts';
 import { conversions } from '../../webhook/conversions.ts';
 import { conversionRoute } from '../../webhook/convert.ts';
@@ -18,6 +18,7 @@ import { admissionRoute } from '../../webhook/review/review.ts';
 import { carryOut, certificatePolicy } from '../../webhook/server/certificates.ts';
 import { type AdmissionServer, createAdmissionServer } from '../../webhook/server/server.ts';
 import { bundleOf } from '../../webhook/server/x509.ts';
+import { reviewWorkload, reviewWorkloadDefaults } from '../../webhook/workload.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 // Valid reviews, then mutated: a field or a whole branch is replaced or removed. Each is rejected with a reason, or
@@ -254,9 +255,9 @@ beforeAll(async () => {
       },
     ),
     [podPath]: admissionRoute(reviewPod(gates), { whenFailed: 'leaveToFailurePolicy' }),
-    [cloneSetDefaultsPath]: admissionRoute(reviewCloneSetDefaults(gates), { whenFailed: 'refuse' }),
+    [cloneSetDefaultsPath]: admissionRoute(reviewWorkloadDefaults(cloneSetRules, gates), { whenFailed: 'refuse' }),
     [cloneSetPath]: admissionRoute(
-      reviewCloneSet({
+      reviewWorkload(cloneSetRules, {
         gates,
         lookUps: lookUpsIn(cluster.client()),
         trials: { tryPod: () => Promise.resolve({ kind: 'accepted' }) },

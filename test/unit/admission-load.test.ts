@@ -7,12 +7,13 @@ import { canonicalResource } from '../../api/base/quantity.ts';
 import { validateCloneSet, validateCloneSetUpdate } from '../../api/cloneset/validate.ts';
 import { validateRecreateSpec, validateRecreateUpdate } from '../../api/container-recreate-request/validate.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import { reviewCloneSet, reviewCloneSetDefaults } from '../../webhook/cloneset.ts';
+import { cloneSetRules } from '../../webhook/cloneset.ts';
 import { reviewPod } from '../../webhook/pod.ts';
 import { lookUpsIn } from '../../webhook/review/look-ups.ts';
 import type { PodTrials } from '../../webhook/review/pod-trial.ts';
 import { admissionRoute, type Review } from '../../webhook/review/review.ts';
 import type { Answer } from '../../webhook/server/server.ts';
+import { reviewWorkload, reviewWorkloadDefaults } from '../../webhook/workload.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { cloneSetDraft } from '../support/objects/cloneset.ts';
 
@@ -110,7 +111,7 @@ describe('the cost of a review', () => {
     const containers = Array.from({ length: 400 }, (_, at) => ({ name: `c${at}`, image: 'app:1', env: variables(50) }));
     const object = set({ template: { metadata: { labels: { app: 'web' } }, spec: { containers } } });
     const sent = JSON.stringify(object).length;
-    const { response, cpuMs, bytes } = await answerTo(reviewCloneSetDefaults(gates), { object });
+    const { response, cpuMs, bytes } = await answerTo(reviewWorkloadDefaults(cloneSetRules, gates), { object });
     expect(cpuMs).toBeLessThan(mostCpuMs);
     expect(bytes).toBeLessThan(2 * sent);
     expect(JSON.stringify(patched(object, response.patch)).match(/"terminationMessagePath"/g)).toHaveLength(400);
@@ -130,9 +131,9 @@ describe('the cost of a review', () => {
     expect(JSON.stringify({ object, oldObject }).length).toBeGreaterThan(2_500_000);
     const update = { operation: 'UPDATE', object, oldObject };
 
-    const defaulted = await answerTo(reviewCloneSetDefaults(gates), update);
+    const defaulted = await answerTo(reviewWorkloadDefaults(cloneSetRules, gates), update);
     expect(defaulted.cpuMs).toBeLessThan(mostCpuMs);
-    const judge = reviewCloneSet({
+    const judge = reviewWorkload(cloneSetRules, {
       gates,
       lookUps: lookUpsIn(new MemoryCluster().client()),
       trials: accepting,
@@ -145,7 +146,7 @@ describe('the cost of a review', () => {
 
   it('H1: the patch contains no field that a mutator has not changed', async () => {
     const object = set({ revisionHistoryLimit: 3, template: { metadata: { labels: { app: 'web' } } } });
-    const { response } = await answerTo(reviewCloneSetDefaults(gates), {
+    const { response } = await answerTo(reviewWorkloadDefaults(cloneSetRules, gates), {
       operation: 'UPDATE',
       object,
       oldObject: object,
@@ -202,7 +203,7 @@ describe('texts and lists of users are processed in linear time', () => {
       }),
     ],
   ])('H2: %s of a CloneSet', async (_, object) => {
-    const judge = reviewCloneSet({
+    const judge = reviewWorkload(cloneSetRules, {
       gates,
       lookUps: lookUpsIn(new MemoryCluster().client()),
       trials: accepting,
@@ -210,7 +211,7 @@ describe('texts and lists of users are processed in linear time', () => {
     });
     const bodyBytes = JSON.stringify(object).length;
     for (const request of [{ object }, { operation: 'UPDATE', object, oldObject: set({}) }]) {
-      const defaulted = await answerTo(reviewCloneSetDefaults(gates), request);
+      const defaulted = await answerTo(reviewWorkloadDefaults(cloneSetRules, gates), request);
       expect(defaulted.cpuMs).toBeLessThan(mostCpuMs);
       const judged = await answerTo(judge, request);
       expect(judged.cpuMs).toBeLessThan(mostCpuMs);

@@ -4,7 +4,7 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { kindDefinitions } from '../../api/kinds.ts';
 import type { PerKind } from '../../api/per-kind.ts';
-import { reviewCloneSet } from '../../webhook/cloneset.ts';
+import { cloneSetRules } from '../../webhook/cloneset.ts';
 import { reviewRecreateRequest } from '../../webhook/container-recreate-request.ts';
 import { reviewImageListPullJob, reviewImagePullJob } from '../../webhook/image-pull-job.ts';
 import { reviewNodeImage } from '../../webhook/node-image.ts';
@@ -14,6 +14,7 @@ import { lookUpsIn } from '../../webhook/review/look-ups.ts';
 import { admissionRoute, type Review } from '../../webhook/review/review.ts';
 import { sidecarSetLookUpsIn } from '../../webhook/review/sidecar-set-look-ups.ts';
 import { reviewSidecarSet } from '../../webhook/sidecar-set.ts';
+import { reviewWorkload } from '../../webhook/workload.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 // Rejections have the same form for every kind: all problems, each with its path, as causes and in one line.
@@ -35,7 +36,7 @@ function recreateReview(featureGates = gates): Review {
   });
 }
 
-const cloneSetReview = reviewCloneSet({
+const cloneSetReview = reviewWorkload(cloneSetRules, {
   gates,
   lookUps: lookUpsIn(new MemoryCluster().client()),
   trials: { tryPod: () => Promise.resolve({ kind: 'accepted' }) },
