@@ -9,11 +9,12 @@ import { apiVersionOf } from '../api/core/meta.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
 import { previewSet } from '../plan/cloneset/preview.ts';
 import { applyPatch, mergePatch } from './apply.ts';
-import { lookAround } from './cloneset-look.ts';
+import { cloneSetLook } from './cloneset-look.ts';
 import type { Cluster } from './cluster.ts';
 import { attempt, CommandFailed } from './failure.ts';
 import { type SetPlan, setPlan } from './set-plan.ts';
 import { findObject, refuse, tryOut } from './try-out.ts';
+import { lookAround } from './workload-look.ts';
 
 export interface PlanOptions {
   readonly cluster: Cluster;
@@ -60,7 +61,7 @@ export async function planCloneSet(manifest: JsonObject, options: PlanOptions): 
   if (converted === undefined)
     throw new CommandFailed(`${id}: apiVersion "${String(manifest.apiVersion)}" is not supported`);
   const set = asCloneSet(converted.object, before, ref);
-  const { input, notes } = await lookAround(set, { kube, gates, nowMs: now() });
+  const { input, notes } = await lookAround(cloneSetLook, set, { kube, gates, nowMs: now() });
   const preview = previewSet(input);
   if (preview === undefined) throw new CommandFailed(`${id}: spec.selector is invalid`);
   return setPlan({

@@ -29,8 +29,9 @@ import { ordersFor } from '../../plan/fleet/roll-out-orders.ts';
 import { isAtGoal } from '../../plan/fleet/scene.ts';
 import { describeCause } from '../../plan/fleet/waits.ts';
 import { joinedDetails, podTrouble } from '../../plan/pod-trouble.ts';
-import { lookAround } from '../cloneset-look.ts';
+import { cloneSetLook } from '../cloneset-look.ts';
 import { attempt } from '../failure.ts';
+import { lookAround } from '../workload-look.ts';
 import type {
   ExplainedOperation,
   ExplainedStep,
@@ -53,7 +54,7 @@ export const cloneSetExplainer: Explainer = {
     );
     const { object, warnings } = convertCloneSet(found, apiVersionOf(cloneSets)) ?? { object: found, warnings: [] };
     const set = object as unknown as CloneSet;
-    const { input, notes } = await lookAround(set, means);
+    const { input, notes } = await lookAround(cloneSetLook, set, means);
     const operation = await askEngine(rollOutId(set.metadata.uid), means);
     const readAs = cloneSetVersion(found) ?? cloneSets.version;
     return explainSet({ input, operation, notes: [...warnings, ...notes], means, readAs });

@@ -1,0 +1,91 @@
+// The input of the planner of a workload, read from the API server with the user's rights.
+
+import { isJsonList, isJsonObject, objectOr } from '../api/base/json.ts';
+import { formatSelector } from '../api/core/label-selector.ts';
+import type { KubeObject, Resource } from '../api/core/meta.ts';
+import type { Pod } from '../api/core/pod.ts';
+import { kubeResource } from '../api/core/well-known.ts';
+import type { FeatureGates } from '../api/feature-gates.ts';
+import { prefetchShare } from '../api/fleet/pre-download.ts';
+import type { ControllerRevision } from '../api/fleet/revision.ts';
+import { ordersOf, type RollOutOrders } from '../api/fleet/roll-out-orders.ts';
+import { type NodeImage, nodeImages } from '../api/node-image/types.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { type FleetInput, fleetInput, type VolumeClaim } from '../plan/fleet/input.ts';
+import type { Workload } from '../plan/fleet/workload.ts';
+import { attempt } from './failure.ts';
+import { listAll, readingInto } from './reads.ts';
+
+export interface LookOptions {
+  readonly kube: KubeClient;
+  readonly gates: FeatureGates;
+  readonly nowMs: number;
+}
+
+/** How a kind of workload is looked at. */
+export interface LookedAt<Owner extends Workload, Input extends FleetInput<Owner>> {
+  readonly resource: Resource;
+  /** The label that PVCs of its pods have. Absent: any of the namespace may be one. */
+  readonly claimLabel?: string;
+  /** Whether its planner looks at nodes: the list is long, and not every user may read it. Absent: it does not. */
+  readonly needsNodes?: (owner: Owner) => boolean;
+  /** What the planner sees, with what only this kind looks at. */
+  readonly input: (input: FleetInput<Owner>, nodes: readonly KubeObject[]) => Input;
+}
+
+/**
+ * The input of the planner for a workload, live or as it would be after apply; and notes on what the user may not read.
+ */
+export async function lookAround<Owner extends Workload, Input extends FleetInput<Owner>>(
+  { resource, claimLabel, needsNodes, input }: LookedAt<Owner, Input>,
+  owner: Owner,
+  { kube, gates, nowMs }: LookOptions,
+): Promise<{ readonly input: Input; readonly notes: readonly string[] }> {
+  const { namespace = '' } = owner.metadata;
+  const notes: string[] = [];
+  const where = `in namespace "${namespace}"`;
+
+  const maybe = readingInto(notes);
+  const ofClaims = { namespace, ...(claimLabel !== undefined && { labelSelector: claimLabel }) };
+  const [pods, revisions, claims, nodes, hasResizeSubresource, images] = await Promise.all([
+    attempt(`Cannot list pods ${where}`, () =>
+      listAll<Pod>(kube, kubeResource.pods, { namespace, labelSelector: formatSelector(owner.spec.selector) }),
+    ),
+    attempt(`Cannot list controllerrevisions ${where}`, () =>
+      listAll<ControllerRevision>(kube, kubeResource.controllerRevisions, { namespace }),
+    ),
+    maybe(`the PVCs of the ${resource.kind}`, [], () =>
+      listAll<VolumeClaim & KubeObject>(kube, kubeResource.persistentVolumeClaims, ofClaims),
+    ),
+    needsNodes?.(owner) ? maybe('nodes', [], () => listAll<KubeObject>(kube, kubeResource.nodes)) : [],
+    maybe('support for resizing in place', false, () => resizesPods(kube)),
+    prefetchShare(owner) === undefined
+      ? undefined
+      : maybe('the images on nodes', undefined, () => listAll<NodeImage>(kube, nodeImages)),
+  ]);
+  const orders = ordersOf(owner);
+  const found = {
+    ...{ pods, claims, revisions },
+    ...(images && { nodeImages: new Map(images.map((image) => [image.metadata.name, image])) }),
+  };
+  return {
+    notes: [...(orders ? orderNotes(orders) : []), ...notes],
+    input: input(fleetInput(owner, found, { gates, hasResizeSubresource, nowMs, isSpent: () => false }), nodes),
+  };
+}
+
+/** Commands of operators that are in effect, and who gave them. */
+function orderNotes({ paused, aborted, undo, skip = [], revision }: RollOutOrders): readonly string[] {
+  return [
+    ...(paused ? [`paused by ${paused.by} at ${paused.at}`] : []),
+    ...(aborted ? [`the roll-out of ${revision} was aborted by ${aborted.by} at ${aborted.at}`] : []),
+    ...(undo ? [`${revision} was undone to ${undo.to} by ${undo.by} at ${undo.at}`] : []),
+    ...(skip.length > 0 ? [`skipped by operators: ${skip.join(', ')}`] : []),
+  ];
+}
+
+async function resizesPods(kube: KubeClient): Promise<boolean> {
+  const answer = await kube.request('GET', '/api/v1');
+  const { resources } = objectOr(answer);
+  return isJsonList(resources) && resources.some((found) => isJsonObject(found) && found.name === 'pods/resize');
+}
