@@ -42,7 +42,10 @@ export interface ControllerContext {
    * A queue that runs only while this process leads and the controller's caches are filled. Keys are names, or UIDs of
    * objects in its caches, which take turns by namespace.
    */
-  queue(name: string, pass: (key: string) => Promise<PassResult | undefined>): Pick<KeyedQueue, 'add' | 'addAfter'>;
+  queue(
+    name: string,
+    pass: (key: string) => Promise<PassResult | undefined>,
+  ): Pick<KeyedQueue, 'add' | 'addAfter' | 'remind'>;
 }
 
 /** The controller of one kind. Every part of it looks at the whole object, and may be repeated. */

@@ -499,7 +499,7 @@ export class Watcher {
     name: string,
     pass: (key: string) => Promise<PassResult | undefined>,
     { needs, begun }: Pick<Part, 'needs' | 'begun'>,
-  ): Pick<KeyedQueue, 'add' | 'addAfter'> {
+  ): Pick<KeyedQueue, 'add' | 'addAfter' | 'remind'> {
     const { log, metrics } = this.#deps;
     const queue: KeyedQueue = new KeyedQueue({
       concurrency,
@@ -518,6 +518,7 @@ export class Watcher {
     return {
       add: (key) => (this.#isFullPass ? queue.remind(key) : queue.add(key)),
       addAfter: (key, ms) => queue.addAfter(key, ms),
+      remind: (key) => queue.remind(key),
     };
   }
 }

@@ -54,6 +54,8 @@ export class ConfirmedLife implements PermitLife {
   /** Nothing began by it when it was looked at last, so it was not confirmed. */
   #rests = false;
   #isConfirming = false;
+  /** Something is to begin by it, as soon as it is confirmed. */
+  #isWanted = false;
 
   private constructor(options: PermitLifeOptions) {
     this.#options = options;
@@ -113,9 +115,10 @@ export class ConfirmedLife implements PermitLife {
 
   /** Something is to begin by it. Without an answer the next heartbeat asks again. */
   async #confirmAnew(): Promise<void> {
+    this.#isWanted = true;
     if (this.#isConfirming) return;
     this.#isConfirming = true;
-    await this.#confirm().catch(() => undefined);
+    await this.#confirm().catch(() => this.#unanswered());
     this.#isConfirming = false;
   }
 
@@ -125,7 +128,7 @@ export class ConfirmedLife implements PermitLife {
 
   async #beat(): Promise<void> {
     const { isBegun } = this.#options;
-    if (isBegun?.()) this.#tellSdk();
+    if (isBegun?.() && !this.#isWanted) this.#tellSdk();
     else await this.#confirm().catch(() => this.#unanswered());
     this.#beatLater(this.#silentSinceMs === undefined ? this.#everyMs : againMs);
   }
@@ -145,6 +148,7 @@ export class ConfirmedLife implements PermitLife {
     if (answer === 'counts') {
       this.#confirmedAtMs = sentAtMs;
       this.#rests = false;
+      this.#isWanted = false;
       if (hasRested) confirmed?.();
     }
     if (answer === 'cancelled') this.#end.abort(new TakenBack('the permit was revoked'));
@@ -155,6 +159,7 @@ export class ConfirmedLife implements PermitLife {
     const { heartbeat, progress } = this.#options;
     const nowMs = performance.now();
     this.#rests = true;
+    this.#silentSinceMs = undefined;
     if (nowMs - this.#sdkBeatAtMs < sdkBeatMs) return;
     this.#sdkBeatAtMs = nowMs;
     heartbeat(progress?.());

@@ -146,18 +146,18 @@ export function standings(
 
 /**
  * The nodes that get the job now: in order of their names, never more at the same time than parallelism allows
- * (IPJ-10). A full node is skipped until it has room, and one that may not be told yet until it may.
+ * (IPJ-10). A full node is skipped until it has room, and one whose turn has not come until then.
  */
 export function nodesToTell(
   job: ImagePullJob,
   nodes: readonly NodeStanding[],
-  mayTell: (node: string) => boolean = () => true,
+  hasTurn: (node: string) => boolean = () => true,
 ): readonly string[] {
   if (steeringOf(job).abortedBy !== undefined) return [];
   // adding a late secret begins no pull, so it is not limited
   const incomplete = nodes.filter(({ state, lacksSecret: lacks }) => state === 'active' && lacks);
   const room = roomOf(job, nodes);
-  const next = nodes.filter(({ node, state, held }) => state === 'unasked' && held === undefined && mayTell(node));
+  const next = nodes.filter(({ node, state, held }) => state === 'unasked' && held === undefined && hasTurn(node));
   return [...incomplete, ...next.slice(0, Math.max(0, room))].map(({ node }) => node);
 }
 

@@ -122,14 +122,11 @@ export function nextWaves(
   { nodes, isNamed, isAside = () => false, unnamed, mayTell }: WaveScene,
   most = mostInAnswer,
 ): { readonly waves: readonly Wave[]; readonly more: boolean } {
-  const asideLast = (all: readonly NodeStanding[]) => [
-    ...all.filter(({ node }) => !isAside(node)),
-    ...all.filter(({ node }) => isAside(node)),
-  ];
-  const begun = asideLast(nodes.filter(({ node }) => unnamed.has(node)));
+  const begun = nodes.filter(({ node }) => unnamed.has(node));
   const mayGo = !isFinished(job) && mayTell && roomOf(job, []) > 0;
   const open = mayGo ? nodes.filter(({ state, held }) => state === 'unasked' && held === undefined) : [];
-  const next = asideLast(open.filter(({ node }) => !isNamed(node)));
+  const free = open.filter(({ node }) => !isNamed(node));
+  const next = [...free.filter(({ node }) => !isAside(node)), ...free.filter(({ node }) => isAside(node))];
   const ahead = Math.min(parallelismOf(job), mostInBatch);
   const wanted = Math.max(roomOf(job, nodes), 0) + ahead - (open.length - next.length);
   const filled = Math.ceil((begun.length + wanted) / mostInBatch) * mostInBatch - begun.length;

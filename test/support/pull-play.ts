@@ -67,12 +67,13 @@ export class PullPlay {
   newTerm(): WaveHolder {
     this.#lost.abort(new Error('the lease is lost'));
     this.#lost = new AbortController();
+    const wake = () => {
+      this.#isWoken = true;
+    };
     this.holder = new WaveHolder({
       term: { lost: this.#lost.signal },
       look: () => (this.isGone ? undefined : this.judgement()),
-      wake: () => {
-        this.#isWoken = true;
-      },
+      ...{ wake, remind: wake },
       tell: (_, nth) => {
         this.counts.tells += 1;
         if (pullEndOf(this.job)) this.#pulls?.tell(pullUid);
@@ -145,8 +146,8 @@ export class PullPlay {
     if (isOpen) {
       const before = this.standings();
       waves.see(before);
-      const mayTell = waves.permission(this.job, before);
-      for (const node of this.secretTrouble === undefined ? nodesToTell(this.job, before, mayTell) : []) {
+      const { hasTurn, mayTell } = waves.permission(this.job, before);
+      for (const node of this.secretTrouble === undefined ? nodesToTell(this.job, before, hasTurn) : []) {
         if (!mayTell(node)) continue;
         waves.begins(node, bornMs);
         this.states.set(node, 'active');
@@ -157,7 +158,7 @@ export class PullPlay {
       this.job = { ...this.job, status: { ...counts, startTime: bornAt, ...this.job.status } };
     }
     this.most = Math.max(this.most, this.active().length);
-    this.#againInMs = waves.judge(this.judgement()).againInMs;
+    this.#againInMs = waves.judge(this.judgement())?.againInMs;
   }
 
   /** Reconciles until nothing asks for another, and again after so long, or as soon as a reconcile has asked for it. */
@@ -207,7 +208,10 @@ export class PullPlay {
       isBegun: (uid, wave) => holder.isBegun(uid, wave),
       confirmed: (uid) => holder.confirmed(uid),
       await: async (uid, { run = '', number, nodes }, life) => {
-        if (this.pausedByHand.has(number)) return await new Promise<never>(() => undefined);
+        if (this.pausedByHand.has(number)) {
+          while (this.pausedByHand.has(number)) await new Promise((resolve) => void setTimeout(resolve, 10_000));
+          throw new Error('Temporal has started another attempt');
+        }
         this.counts.attempts += 1;
         const beat = () => {
           this.counts.heartbeats += 1;

@@ -12,6 +12,7 @@ const runs = { numRuns: Number(process.env.PLAYS ?? 60) };
 type Act =
   | { readonly act: 'end'; readonly count: number; readonly fails: boolean }
   | { readonly act: 'newLeader' | 'loseAttempts' | 'pause' | 'resume' | 'changed' | 'nodeComes' }
+  | { readonly act: 'secrets' | 'holdByHand' }
   | { readonly act: 'nodeGoes' | 'full' | 'roomAgain' | 'retry'; readonly at: number }
   | { readonly act: 'elapse'; readonly ms: number };
 
@@ -28,7 +29,9 @@ const act: fc.Arbitrary<Act> = fc.oneof(
   {
     weight: 6,
     arbitrary: fc.record({
-      act: fc.constantFrom(...(['newLeader', 'loseAttempts', 'pause', 'resume', 'changed', 'nodeComes'] as const)),
+      act: fc.constantFrom(
+        ...(['newLeader', 'loseAttempts', 'pause', 'resume', 'changed', 'nodeComes', 'secrets', 'holdByHand'] as const),
+      ),
     }),
   },
   {
@@ -72,6 +75,16 @@ async function playActs(play: PullPlay, acts: readonly Act[], parallelism: numbe
       case 'resume':
         play.pause(one.act === 'pause');
         break;
+      case 'secrets':
+        play.secretTrouble = play.secretTrouble === undefined ? 'cannot be copied' : undefined;
+        break;
+      case 'holdByHand': {
+        const [first] = play.operation?.progress().inFlight ?? [];
+        if (first === undefined) break;
+        play.pausedByHand.add(first.number);
+        play.loseAttempts();
+        break;
+      }
       case 'changed':
         play.operation?.changed();
         break;
@@ -116,6 +129,9 @@ describe('a pull job, whatever happens', () => {
         try {
           const retried = await playActs(play, acts, parallelism);
           play.full.clear();
+          play.secretTrouble = undefined;
+          play.pausedByHand.clear();
+          play.newTerm();
           play.pause(false);
           await play.settle(1_000);
           const isOpen = () => [...play.states.values()].some((state) => state === 'unasked' || state === 'active');
@@ -158,6 +174,7 @@ describe('a pull job, whatever happens', () => {
         try {
           const retried = isFirst ? new Set<string>() : await playActs(play, acts, parallelism);
           if (isFirst) play.pass();
+          play.pausedByHand.clear();
           happens(before);
           play.finish('Aborted');
           if (isDeleted) {

@@ -92,6 +92,9 @@ const longestWhyBytes = 900;
 /** The same of a wait in a heartbeat. */
 const shownWaitBytes = 900;
 
+/** When a step that was due and may not be made yet is looked at again, if no event comes. */
+const skippedAgainMs = 100;
+
 /** Steps that go together. */
 interface Run<Step> {
   readonly steps: readonly Step[];
@@ -439,9 +442,9 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     if (isChanged || upkeep.changes + disruption.changes > 0) this.add(uid, 'ownWrites');
     // Counted from the plan, as the pass itself may have taken long.
     const dueInMs = plan.againInMs && Math.max(Math.ceil(plannedAtMs + plan.againInMs - performance.now()), 0);
-    // Timers take whole milliseconds, and must not come too early.
+    // Timers take whole milliseconds, and must not come too early. What was due and not tried waits for its permit.
     const inMs = ({ step, retryAtMs }: FailedStep<Step>) =>
-      isWaitedOut(step) ? undefined : Math.ceil(retryAtMs - performance.now());
+      isWaitedOut(step) ? undefined : Math.max(Math.ceil(retryAtMs - performance.now()), skippedAgainMs);
     const duesInMs = updates()?.duesInMs(plan.trials?.more ?? false) ?? [];
     const [failure] = [...failures, ...refused];
     const retry = soonest([...failed.map(inMs), ...duesInMs]);

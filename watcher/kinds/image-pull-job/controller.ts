@@ -13,7 +13,6 @@ import { kubeResource } from '../../../api/core/well-known.ts';
 import { pullOnNodesType } from '../../../api/image-pull-job/operation.ts';
 import { type ImagePullJob, imagePullJobs, isFinished } from '../../../api/image-pull-job/types.ts';
 import { type NodeImage, nodeImages } from '../../../api/node-image/types.ts';
-import { RecentlySeen } from '../../../kube/recently-seen.ts';
 import type { OperationState } from '../../../process/metrics.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { operationState } from '../../operation-state.ts';
@@ -28,6 +27,7 @@ import {
 } from '../node-image/pull-secrets.ts';
 import { judgementNow, passOverPullJob, tellOperation } from './pass.ts';
 import type { PullJobPassDependencies } from './pull-job-pass-dependencies.ts';
+import { RefusedNodes } from './refused-nodes.ts';
 import { WaveHolder } from './wave-holder.ts';
 
 const byImage = 'image';
@@ -46,9 +46,6 @@ export const imagePullJobIndexes = {
   [jobsBySecret]: secretKeysOf,
 };
 
-/** The API server would reject the same write again; after this time the node may have dropped other images. */
-const refusedForMs = 60_000;
-
 /** Ensures that jobs are written to nodes, counted and completed. */
 export function imagePullJobRunner(
   context: ControllerContext,
@@ -66,7 +63,7 @@ export function imagePullJobRunner(
   const pullSecrets = new PullSecretCopies({ kube, queue, now, jobs, wake, ...secretPlaces }, secretTimes);
   const newHolder = (lost: AbortSignal) =>
     new WaveHolder({
-      ...{ term: { lost }, wake },
+      ...{ term: { lost }, wake, remind: (uid: string) => passes.remind(uid) },
       look: (uid) => judgementNow(uid, world),
       tell: (uid, nth) => tellOperation(uid, nth, world),
     });
@@ -84,7 +81,7 @@ export function imagePullJobRunner(
     ...{ jobs, nodeImages: images, nodes, pods, pullSecrets },
     edits: new NodeImageEdits(kube, images),
     waves: () => waves,
-    refusals: new RecentlySeen(refusedForMs),
+    refusals: new RefusedNodes(),
     secretsAgainMs: secretTimes.compareMs,
     toldUnusable: new Set(),
   };

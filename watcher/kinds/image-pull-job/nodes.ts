@@ -109,12 +109,15 @@ export async function writeToNodes(
     ),
     ...nodes.tell.map(async (node) => {
       const spread = Math.random();
+      let mayTell = false;
       try {
         await world.edits.edit(node, (live) => {
-          if (!nodes.mayTell(node)) return live.spec;
+          mayTell = nodes.mayTell(node);
+          if (!mayTell) return live.spec;
           if (stateOn(live, job) === 'unasked') waves.begins(node, world.now());
           return withWish(live, { ...wish, tagTtlSeconds, spread });
         });
+        if (mayTell) world.refusals.forget(refusalKey(job, node));
       } catch (error) {
         if (failureTypeOf(error) !== 'Invalid') throw error;
         world.refusals.add(refusalKey(job, node), world.now());

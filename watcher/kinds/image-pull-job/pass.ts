@@ -77,11 +77,18 @@ async function carryOn(job: ImagePullJob, world: PullJobPassDependencies): Promi
   const { uid } = job.metadata;
   const waves = world.waves().of(uid);
   waves.see(before);
-  const mayTell = waves.permission(job, before);
+  const { hasTurn, mayTell } = waves.permission(job, before);
   const retry = nodesToRetry(job, before);
   const mayAdd = secrets.mayTell && tooLarge === undefined;
-  const tell = mayAdd ? nodesToTell(job, before, mayTell) : [];
-  await writeToNodes(job, { retry, tell, mayTell, secrets: secrets.refs }, world);
+  const tell = mayAdd ? nodesToTell(job, before, hasTurn) : [];
+  try {
+    await writeToNodes(job, { retry, tell, mayTell, secrets: secrets.refs }, world);
+  } catch (error) {
+    // what can end does, and nothing is confirmed for what cannot be written
+    judgeWaves(uid, world);
+    waves.rest();
+    throw error;
+  }
 
   const after = tell.length + retry.length > 0 ? standingsNow(job, secrets, world) : before;
   const inFlight = waves.inFlight();

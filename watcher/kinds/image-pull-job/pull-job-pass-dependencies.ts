@@ -4,12 +4,12 @@ import type { ImagePullJob } from '../../../api/image-pull-job/types.ts';
 import type { NodeImage } from '../../../api/node-image/types.ts';
 import type { Cache } from '../../../kube/cache.ts';
 import type { KubeWriter } from '../../../kube/fence.ts';
-import type { RecentlySeen } from '../../../kube/recently-seen.ts';
 import type { ControllerContext } from '../../controller.ts';
 import type { CommandEvents } from '../../operator-commands.ts';
 import type { Starter } from '../../starter.ts';
 import type { NodeImageEdits } from '../node-image/edits.ts';
 import type { PullSecretCopies } from '../node-image/pull-secrets.ts';
+import type { RefusedNodes } from './refused-nodes.ts';
 import type { WaveHolder } from './wave-holder.ts';
 
 export interface PullJobPassDependencies {
@@ -32,7 +32,7 @@ export interface PullJobPassDependencies {
   /** How often Secrets are read again that are missing or could not be copied. */
   readonly secretsAgainMs: number;
   /** By job and node: its NodeImage accepts no further image, so the job continues with other nodes meanwhile. */
-  readonly refusals: RecentlySeen;
+  readonly refusals: RefusedNodes;
   /** By job and Secret: the Event that the Secret contains no registry credentials was written. */
   readonly toldUnusable: Set<string>;
 }

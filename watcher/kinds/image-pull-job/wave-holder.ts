@@ -12,6 +12,8 @@ export interface WaveHolderOptions {
   readonly look: (uid: string) => WaveJudgement | undefined;
   /** Requests a pass over a job. */
   readonly wake: (uid: string) => void;
+  /** The same, unless its last pass has failed: then it keeps its pause. */
+  readonly remind: (uid: string) => void;
   /** Has the operation of a job told to ask, and started if nodes may still go; for the nth time in this term, of all jobs. */
   readonly tell: (uid: string, nth: number) => void;
 }
@@ -83,7 +85,7 @@ export class WaveHolder implements NodeHolder {
   }
 
   confirmed(uid: string): void {
-    this.#options.wake(uid);
+    this.#options.remind(uid);
   }
 
   progressOf(uid: string, wave: number): unknown {

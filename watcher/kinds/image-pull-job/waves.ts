@@ -9,6 +9,7 @@
 import { longestReference } from '../../../api/core/image-reference.ts';
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
 import type { ImagePullJob } from '../../../api/image-pull-job/types.ts';
+import { earliest, type PassResult } from '../../../kube/keyed-queue.ts';
 import { type NodeStanding, roomOf } from '../../../plan/images/image-pull-job.ts';
 import {
   firstNames,
@@ -35,8 +36,8 @@ export interface WaveRequest extends BatchKey {
 
 interface HeldWave extends OneHeld<WaveOutcome> {
   readonly request: WaveRequest;
-  /** Nodes that are not waited for, and why. */
-  readonly settled: Map<string, string>;
+  /** Nodes that are in another wave, and which. */
+  readonly moved: Map<string, string>;
   /** It has come to its result. */
   isDone?: true;
   progress?: WaveProgress;
@@ -53,6 +54,9 @@ interface Begun {
 /** A node has to be held back for so long before it is given back, and a wait has to last so long before it is told. */
 const lastsMs = 5_000;
 
+/** An activity whose attempt is lost has got another one by then, unless it is held up. */
+const nextAttemptMs = 10_000;
+
 /** Each further change of a wait is told after twice as long, as long as no node goes. */
 const mostLastsMs = 3_600_000;
 
@@ -66,6 +70,11 @@ export interface WaveJudgement {
   readonly heldBackBy?: WaitingFor | undefined;
   /** How the job has ended. */
   readonly end?: PullEnd | undefined;
+}
+
+export interface NodePermission {
+  readonly hasTurn: (node: string) => boolean;
+  readonly mayTell: (node: string) => boolean;
 }
 
 /** What people see of a wave. */
@@ -91,9 +100,11 @@ export interface NodesQuestion {
 export class JobWaves {
   readonly #waves = new HeldBatches<WaveOutcome, HeldWave>({
     names: ({ request }, node) => request.nodes.includes(node),
-    moved: (held, node, to) => settle(held, node, `it is in wave ${to}`),
+    moved: ({ moved }, node, to) => {
+      if (!moved.has(node)) moved.set(node, `it is in wave ${to}`);
+    },
     left: ({ request, isDone }) => {
-      if (!isDone) this.#aside.set(request.number, request.nodes);
+      if (!isDone) this.#aside.set(request.number, { nodes: request.nodes, sinceMs: performance.now() });
     },
   });
   /** When the operation is told to ask. */
@@ -103,8 +114,8 @@ export class JobWaves {
   readonly #begun = new Map<string, Begun>();
   /** Nodes that have the job and are named by no wave. */
   readonly #unnamed = new Set<string>();
-  /** Of waves that are in flight as far as is known, and whose activity does not run here, by number. */
-  readonly #aside = new Map<number, Wave>();
+  /** Waves that are in flight as far as is known, and whose activity does not run here, by number. */
+  readonly #aside = new Map<number, { readonly nodes: Wave; readonly sinceMs: number }>();
   /** The run that has asked last. */
   #run: string | undefined;
   /** The history begins anew: nodes that ended before are named again. */
@@ -123,7 +134,7 @@ export class JobWaves {
   /** Takes a wave in. */
   take(request: WaveRequest, life: PermitLife): Promise<WaveOutcome> {
     this.wakeUps.handedIn(request.nodes);
-    const keep = (held: Held<WaveOutcome>): HeldWave => ({ ...held, request, settled: new Map() });
+    const keep = (held: Held<WaveOutcome>): HeldWave => ({ ...held, request, moved: new Map() });
     const taken = this.#waves.take(request, request.nodes, life, keep);
     this.#aside.delete(request.number);
     return taken;
@@ -157,20 +168,27 @@ export class JobWaves {
     for (const node of this.#begun.keys()) if (!known.has(node)) this.#begun.delete(node);
   }
 
-  /** Which nodes may be told now. It is asked again for each node before that is written. */
-  permission(job: ImagePullJob, nodes: readonly NodeStanding[]): (node: string) => boolean {
+  /**
+   * Whose turn it is, and whether a node may be told at this moment: that is asked right before each is, as the permit of its wave may
+   * have to be confirmed first. It keeps its place until then.
+   */
+  permission(job: ImagePullJob, nodes: readonly NodeStanding[]): NodePermission {
     const waves = new Map<string, HeldWave>();
     for (const held of this.#waves.all()) {
-      for (const node of held.request.nodes) if (!held.settled.has(node)) waves.set(node, held);
+      for (const node of held.request.nodes) if (!held.moved.has(node)) waves.set(node, held);
     }
     const isNew = job.status?.startTime === undefined && !this.wakeUps.isHeard;
     const isFirst = isNew && nodes.every(({ state }) => state === 'unasked');
     // those that have the job already may get its Secrets
     const begun = new Set(nodes.filter(({ state }) => state === 'active').map(({ node }) => node));
-    return (node) => {
-      if (isFirst || begun.has(node)) return true;
+    const isFree = (node: string) => isFirst || begun.has(node);
+    const waveOf = (node: string) => {
       const wave = waves.get(node);
-      return wave !== undefined && this.#waves.of(wave.request.number) === wave && wave.life.isAlive();
+      return wave !== undefined && this.#waves.of(wave.request.number) === wave ? wave : undefined;
+    };
+    return {
+      hasTurn: (node) => isFree(node) || waveOf(node) !== undefined,
+      mayTell: (node) => isFree(node) || waveOf(node)?.life.isAlive() === true,
     };
   }
 
@@ -188,16 +206,25 @@ export class JobWaves {
    * Ends the waves of which each node has ended, or all with the job, and has the operation told to ask when it is owed that. `known`:
    * the waves that were in flight when the nodes stood so. Says when to judge again, if that is not by an event.
    */
-  judge(judgement: WaveJudgement, known = this.inFlight()): { readonly againInMs?: number } {
+  judge(judgement: WaveJudgement, known = this.inFlight()): PassResult | undefined {
     const { job, nodes, end, mayTell } = judgement;
     this.see(nodes, end === undefined);
     const { size } = this.#waves;
-    const againInMs = end === undefined ? this.#giveBack(judgement) : undefined;
-    this.#endWaves(nodes, known, end && `the job has ended: ${end.reason}`);
+    const { givenBack, againInMs } = this.#heldBackNow(judgement);
+    this.#endWaves(judgement, { known, givenBack, ...(end && { why: `the job has ended: ${end.reason}` }) });
     this.#hasRoom = mayTell && roomOf(job, nodes) > 0;
     this.wakeUps.look({ ...this.#found(judgement, this.#next(judgement)), endsBatch: this.#waves.size < size });
     if (end && this.#waves.size === 0) this.#nodes = [];
-    return againInMs === undefined ? {} : { againInMs };
+    const attemptInMs = this.#nextAttemptInMs();
+    return earliest(
+      againInMs === undefined ? undefined : { againInMs },
+      attemptInMs === undefined ? undefined : { againInMs: attemptInMs },
+    );
+  }
+
+  /** What is to be told to nodes cannot be written: nothing begins until that is tried again. */
+  rest(): void {
+    this.#hasRoom = false;
   }
 
   /** Which nodes may go next, or why none may. */
@@ -223,7 +250,7 @@ export class JobWaves {
   withdrawn(): boolean {
     const { size } = this.#waves;
     this.wakeUps.stop();
-    this.#endWaves(this.#nodes, this.inFlight(), 'the job was deleted');
+    this.#endWaves({ nodes: this.#nodes }, { known: this.inFlight(), why: 'the job was deleted' });
     return size > 0;
   }
 
@@ -245,45 +272,50 @@ export class JobWaves {
   }
 
   /**
-   * Gives back the nodes of waves that were not told and may not be, as they are full, or the whole job is held back; says when that is
-   * to be looked at again (P-7).
+   * Nodes that were not told and may not be now, and why: they are full, or the whole job has been held back for a while. Their waves do
+   * not wait for them (P-7). Says when that is to be looked at again.
    */
-  #giveBack({ job, nodes, mayTell, heldBackBy }: WaveJudgement): number | undefined {
-    const reason = !mayTell || roomOf(job, []) <= 0 ? (heldBackBy?.reason ?? 'the job is held back') : undefined;
-    if (reason !== this.#heldBack?.reason)
+  #heldBackNow({ job, nodes, mayTell, heldBackBy, end }: WaveJudgement): {
+    readonly givenBack: ReadonlyMap<string, string>;
+    readonly againInMs: number | undefined;
+  } {
+    const isHeldBack = end === undefined && (!mayTell || roomOf(job, []) <= 0);
+    const reason = isHeldBack ? (heldBackBy?.reason ?? 'JobHeldBack') : undefined;
+    if (reason !== this.#heldBack?.reason) {
       this.#heldBack = reason === undefined ? undefined : { reason, sinceMs: performance.now() };
-    const leftMs = this.#heldBack === undefined ? undefined : this.#heldBack.sinceMs + lastsMs - performance.now();
-    const why = new Map(
-      nodes
-        .filter(
-          ({ state, held }) => state === 'unasked' && (held !== undefined || (leftMs !== undefined && leftMs <= 0)),
-        )
-        .map(({ node, held }) => [node, notNow(heldReasons[held ?? 'job'] ?? reason ?? '')]),
-    );
-    for (const held of this.#waves.all()) {
-      for (const node of held.request.nodes) {
-        const text = why.get(node);
-        if (text !== undefined) settle(held, node, text);
-      }
     }
-    return leftMs !== undefined && leftMs > 0 && this.#waves.size > 0 ? leftMs : undefined;
+    const leftMs = this.#heldBack === undefined ? undefined : this.#heldBack.sinceMs + lastsMs - performance.now();
+    const isLong = leftMs !== undefined && leftMs <= 0;
+    const givenBack = nodes
+      .filter(({ state, held }) => state === 'unasked' && (held !== undefined || isLong))
+      .map(({ node, held }) => [node, notNow(held === undefined ? (reason ?? '') : heldReasons[held])] as const);
+    const isDue = leftMs !== undefined && leftMs > 0 && this.#waves.size > 0;
+    return { givenBack: new Map(givenBack), againInMs: isDue ? leftMs : undefined };
   }
 
-  /** Ends the waves of which each node has ended; all waves if there is a reason why other nodes do not. */
-  #endWaves(nodes: readonly NodeStanding[], known: ReadonlySet<object>, why?: string): void {
+  /** Ends the waves of which each node has ended or is given back; all waves if there is a reason why other nodes do not end. */
+  #endWaves(
+    { nodes }: Pick<WaveJudgement, 'nodes'>,
+    {
+      known,
+      givenBack = new Map(),
+      why,
+    }: { readonly known: ReadonlySet<object>; readonly givenBack?: ReadonlyMap<string, string>; readonly why?: string },
+  ): void {
     const byName = new Map(nodes.map((standing) => [standing.node, standing]));
     for (const held of this.#waves.all()) {
       if (!known.has(held)) continue;
-      const { request, settled } = held;
-      const awaited = request.nodes.filter((node) => !settled.has(node)).flatMap((node) => byName.get(node) ?? []);
+      const { request, moved } = held;
+      const isAwaited = (node: string) => !moved.has(node) && !givenBack.has(node);
+      const awaited = request.nodes.filter(isAwaited).flatMap((node) => byName.get(node) ?? []);
       held.progress = progressIn(awaited);
       if (why === undefined && !awaited.every(hasEnded)) continue;
       const otherwise = why ?? 'the job does not select this node any more';
       const outcomes = request.nodes.map((node): NodeOutcome => {
-        const moved = settled.get(node);
-        return moved === undefined ? this.#outcome(node, byName.get(node), otherwise) : { node, why: moved };
+        const left = moved.get(node) ?? givenBack.get(node);
+        return left === undefined ? this.#outcome(node, byName.get(node), otherwise) : { node, why: left };
       });
-      for (const node of request.nodes) if (!settled.has(node)) this.#begun.delete(node);
+      for (const node of request.nodes) if (isAwaited(node)) this.#begun.delete(node);
       held.isDone = true;
       held.end(waveOutcome(outcomes));
     }
@@ -329,20 +361,28 @@ export class JobWaves {
   }
 
   #next(
-    { job, nodes, mayTell }: WaveJudgement,
+    { job, nodes, mayTell, end }: WaveJudgement,
     { most, justPermitted = [] }: NodesQuestion = {},
   ): ReturnType<typeof nextWaves> {
-    const named = new Set([...this.#named(), ...justPermitted]);
-    const unnamed = new Set([...this.#unnamed].filter((node) => !named.has(node)));
-    const aside = new Set([...this.#aside.values()].flat());
+    const isYoung = ({ sinceMs }: { readonly sinceMs: number }) => performance.now() - sinceMs < nextAttemptMs;
+    const all = [...this.#aside.values()];
+    const young = all.filter((wave) => end !== undefined || isYoung(wave)).flatMap((wave) => wave.nodes);
+    const named = new Set([...this.#named(), ...justPermitted, ...young]);
+    const aside = new Set(all.flatMap((wave) => wave.nodes));
+    const unnamed = new Set([...this.#unnamed].filter((node) => !named.has(node) && !aside.has(node)));
     const scene = { nodes, isNamed: (node: string) => named.has(node), isAside: (node: string) => aside.has(node) };
     return nextWaves(job, { ...scene, unnamed, mayTell }, most);
   }
 
+  /** When the first wave that has lost its attempt should have got another one; undefined: there is none, or they are late. */
+  #nextAttemptInMs(): number | undefined {
+    const left = [...this.#aside.values()].map(({ sinceMs }) => sinceMs + nextAttemptMs - performance.now());
+    const due = left.filter((ms) => ms > 0);
+    return due.length === 0 ? undefined : Math.min(...due);
+  }
+
   #named(): ReadonlySet<string> {
-    return new Set(
-      this.#waves.all().flatMap(({ request, settled }) => request.nodes.filter((node) => !settled.has(node))),
-    );
+    return new Set(this.#waves.all().flatMap(({ request, moved }) => request.nodes.filter((node) => !moved.has(node))));
   }
 
   #time(node: string, state: NodeStanding['state']): void {
@@ -362,13 +402,8 @@ export class JobWaves {
   }
 }
 
-/** Why a node is held back, for people; `job`: with all others. */
-const heldReasons: Readonly<Partial<Record<string, string>>> = { full: 'NodesFull', noNodeImage: 'NoNodeImages' };
-
-/** The first reason counts. */
-function settle({ request, settled }: HeldWave, node: string, why: string): void {
-  if (request.nodes.includes(node) && !settled.has(node)) settled.set(node, why);
-}
+/** Why a node is held back, by itself. */
+const heldReasons = { full: 'NodesFull', noNodeImage: 'NoNodeImages' } as const;
 
 function hasEnded({ state }: NodeStanding): boolean {
   return state === 'succeeded' || state === 'failed';
