@@ -19,6 +19,7 @@ import {
   notReceived,
   notRunning,
   onTheirWay,
+  type PermitNews,
   type Permitting,
   standingOf,
   withBatches,
@@ -64,8 +65,7 @@ export interface GivenCommand extends Omit<OrderCommand, 'by'> {
 }
 
 export type RollOutNews =
-  /** Another look is requested: something has changed. */
-  | { readonly kind: 'changed' }
+  | PermitNews<Answer, BatchResult>
   /** The object is gone. */
   | { readonly kind: 'withdrawn' }
   | { readonly kind: 'command'; readonly command: GivenCommand }
@@ -73,12 +73,6 @@ export type RollOutNews =
   | { readonly kind: 'applied'; readonly key: string; readonly next: Answer | undefined; readonly atMs: number }
   /** A command could not be applied yet. */
   | { readonly kind: 'notApplied'; readonly waitingFor: WaitingFor }
-  | { readonly kind: 'answer'; readonly answer: Answer; readonly atMs: number }
-  /** The question has failed. It is asked again after a pause. */
-  | { readonly kind: 'notAnswered'; readonly waitingFor: WaitingFor }
-  | { readonly kind: 'carriedOut'; readonly number: number; readonly result: BatchResult; readonly atMs: number }
-  /** A batch came to no result: its activity was ended by hand, or the roll-out did not wait for it any longer. */
-  | { readonly kind: 'lost'; readonly number: number; readonly why: string }
   /** The time of the run is over: it has waited as long as it may, or is to hand over. */
   | { readonly kind: 'timeOver' };
 

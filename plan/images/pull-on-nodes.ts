@@ -15,6 +15,7 @@ import {
   nextAfter,
   notReceived,
   notRunning,
+  type PermitNews,
   type Permitting,
   standingOf,
   withBatches,
@@ -57,19 +58,13 @@ export interface PullProgress extends Permitting<Wave> {
 export type CarriedProgress = Pick<PullProgress, 'next' | 'inFlight' | 'log' | 'image' | 'of' | 'ended' | 'failed'>;
 
 export type PullNews =
-  | { readonly kind: 'changed' }
+  | PermitNews<NodesAnswer, WaveResult>
   /** A command was received. */
   | { readonly kind: 'command'; readonly name: string }
   /** A command was written to the job, or the job has refused it. */
   | { readonly kind: 'written'; readonly name: string; readonly isRefused: boolean; readonly atMs: number }
   /** A command could not be written. */
   | { readonly kind: 'notWritten'; readonly waitingFor: WaitingFor }
-  | { readonly kind: 'answer'; readonly answer: NodesAnswer; readonly atMs: number }
-  /** The question has failed. It is asked again after a pause. */
-  | { readonly kind: 'notAnswered'; readonly waitingFor: WaitingFor }
-  | { readonly kind: 'carriedOut'; readonly number: number; readonly result: WaveResult; readonly atMs: number }
-  /** A wave has no outcome: its activity was ended by hand. */
-  | { readonly kind: 'lost'; readonly number: number; readonly why: string }
   /** The time of the run is over: it has waited as long as it may, or is to hand over. */
   | { readonly kind: 'timeOver' };
 

@@ -38,6 +38,17 @@ export interface Permitting<Batch> {
   readonly order?: AnswerOrder;
 }
 
+/** What an operation hears of its questions and its batches. */
+export type PermitNews<Answer, Result> =
+  /** It is to be asked: something has changed, or the pause after a refusal is over. */
+  | { readonly kind: 'changed' }
+  | { readonly kind: 'answer'; readonly answer: Answer; readonly atMs: number }
+  /** The question has failed. It is asked again after a pause. */
+  | { readonly kind: 'notAnswered'; readonly waitingFor: WaitingFor }
+  | { readonly kind: 'carriedOut'; readonly number: number; readonly result: Result; readonly atMs: number }
+  /** A batch came to no result: its activity was ended by hand, or its permit was taken back. */
+  | { readonly kind: 'lost'; readonly number: number; readonly why: string };
+
 /** The batches of a run that count when it asks. */
 export interface CarriedBatches {
   /** In flight. */

@@ -1,5 +1,5 @@
 /**
- * When the roll-out of one object is told to ask which pods go next. What it is owed follows from what was answered and from
+ * When the operation of one object is told to ask which items go next. What it is owed follows from what was answered and from
  * what may go now (`plan/permits/owed.ts`); this keeps both, and sends when the time has come.
  */
 import {
@@ -21,10 +21,10 @@ export interface Found extends Omit<Known, 'isRunning' | 'factsSinceMs' | 'colle
   readonly wait?: { readonly reason: string; readonly isOwn: boolean };
 }
 
-/** A roll-out that was told that nothing is left ends within this time, unless it has not got that answer; doubled each time. */
+/** An operation that was told that nothing is left ends within this time, unless it has not got that answer; doubled each time. */
 const endsWithinMs = { first: 10_000, most: 600_000 } as const;
 
-/** So many times in a row a roll-out is told once more that nothing is left: one that has a reason not to end has it still then. */
+/** So many times in a row an operation is told once more that nothing is left: one that has a reason not to end has it still then. */
 const mostReminders = 3;
 
 /** So many signals that nobody follows go to a run that has nothing left to do: it has been ended by hand. */
@@ -47,7 +47,7 @@ export class WakeUps {
   #wait: { readonly key: string; readonly sinceMs: number } | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `send` tells the roll-out to ask, and starts it if there is something to do. */
+  /** `send` tells the operation to ask, and starts it if there is something to do. */
   constructor(send: () => void) {
     this.#send = send;
   }
@@ -78,7 +78,7 @@ export class WakeUps {
     this.#plan();
   }
 
-  /** The roll-out asks, or has handed in something. */
+  /** The operation asks, or has handed in something. */
   followed(): void {
     this.#isRunning = true;
     this.#isHeard = true;
@@ -86,7 +86,7 @@ export class WakeUps {
     this.#sent = { ...this.#sent, unfollowed: 0 };
   }
 
-  /** The roll-out was told what was found now. */
+  /** The operation was told what was found now. */
   answer(found: Found): void {
     const known = this.#find(found);
     this.#paid = answered(this.#paid, known, performance.now());
@@ -103,7 +103,7 @@ export class WakeUps {
     this.#plan();
   }
 
-  /** The roll-out has handed in a batch of these items. */
+  /** The operation has handed in a batch of these items. */
   handedIn(uids: readonly string[]): void {
     this.#paid = handedIn(this.#paid, uids, performance.now());
     this.followed();

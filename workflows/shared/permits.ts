@@ -3,22 +3,11 @@
  * (docs/adr/0017-ask-without-waiting.md). What comes of both is an event.
  */
 import { isCancellation, sleep } from '@temporalio/workflow';
-import type { WaitingFor } from '../../api/engine/waiting-for.ts';
-import type { InFlight } from '../../plan/permits/in-flight.ts';
+import type { InFlight, PermitNews } from '../../plan/permits/in-flight.ts';
 import { refusedPauseMs } from '../../plan/refused-pause.ts';
 import type { Inbox } from './inbox.ts';
 import { asRefusal, reasonOf, refusedWait } from './refusals.ts';
 import { type Revocable, revocable } from './revocable.ts';
-
-export type PermitNews<Answer, Result> =
-  /** It is to be asked: something has changed, or the pause after a refusal is over. */
-  | { readonly kind: 'changed' }
-  | { readonly kind: 'answer'; readonly answer: Answer; readonly atMs: number }
-  /** The question has failed. It is asked again after a pause. */
-  | { readonly kind: 'notAnswered'; readonly waitingFor: WaitingFor }
-  | { readonly kind: 'carriedOut'; readonly number: number; readonly result: Result; readonly atMs: number }
-  /** A batch came to no result: its activity was ended by hand, or its permit was taken back. */
-  | { readonly kind: 'lost'; readonly number: number; readonly why: string };
 
 type News<Answer, Result> = Pick<Inbox<PermitNews<Answer, Result>>, 'put'>;
 
