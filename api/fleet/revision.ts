@@ -162,13 +162,16 @@ export function decideUpdateRevision(
 }
 
 /**
- * What to do when the name of a new revision is taken: use the existing one, or increment the collision count (CS-83).
+ * What to do when the name of a new revision is taken: use the existing one, or increment the collision count (CS-83). One that
+ * is not among the revisions of the workload (CS-84) is of no use, whatever its content.
  */
 export function afterNameTaken(
   wanted: NewRevision,
   existing: ControllerRevision,
+  owner: { readonly uid: string; readonly isSelected: (labels: Readonly<Record<string, string>>) => boolean },
 ): { readonly kind: 'adopt'; readonly revision: ControllerRevision } | { readonly kind: 'collision' } {
-  return sameRevision(wanted, existing) ? { kind: 'adopt', revision: existing } : { kind: 'collision' };
+  const isUsable = revisionsOf(owner.uid, [existing], owner.isSelected).length > 0;
+  return isUsable && sameRevision(wanted, existing) ? { kind: 'adopt', revision: existing } : { kind: 'collision' };
 }
 
 /** The revisions of a workload: matched by its selector, and not owned by another object (CS-84). Oldest first. */

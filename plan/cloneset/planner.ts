@@ -31,6 +31,7 @@ export const cloneSetPlanner: FleetPlanner<CloneSet, CloneSetInput, CloneSetScen
   scale: planScale,
   demand: updateDemand,
   line: updateLine,
+  emptyStatus: { replicas: 0, readyReplicas: 0, availableReplicas: 0, updatedReplicas: 0, updatedReadyReplicas: 0 },
   status: cloneSetStatus,
   upkeep: ({ scene }) => unusedClaims(scene.input, scene.counted),
   prunedSpec: prunedPodsToDelete,

@@ -83,6 +83,8 @@ export interface FleetPlanner<
   demand(scene: Scene): Demand;
   /** Which ones, in which order, and how far the budget goes. Called only where some are to be updated. */
   line(scene: Scene, demand: Demand): UpdateLine;
+  /** The status before there are pods: every field that the CRD requires. */
+  readonly emptyStatus: Owner['status'] & object;
   /** The desired status. */
   status(scene: Scene, news: PassNews): Owner['status'] & object;
   /** What else is to be done for PVCs and others. Absent: nothing. */

@@ -182,23 +182,15 @@ function without(steps: readonly Intention[], pods: ReadonlySet<string>): readon
 
 /** All that can be said of a workload before its template is recorded: why that fails. */
 function unrecordedStatus<Owner extends Workload, Input extends FleetInput<Owner>>(
-  { texts, resource }: Pick<FleetPlanner<Owner, Input>, 'texts' | 'resource'>,
+  { texts, resource, emptyStatus }: Pick<FleetPlanner<Owner, Input>, 'texts' | 'resource' | 'emptyStatus'>,
   { owner, failures, nowMs }: Input,
 ): { readonly status?: Owner['status'] & object } {
   const wait = cannotRecord({ ...(failures && { failures }) }, { texts, resource });
   if (wait === undefined) return {};
   const waitingFor = waitingSince(owner.status?.waitingFor, wait, timestamp(nowMs));
-  const status = { ...(owner.status ?? noPodsYet), waitingFor } as Owner['status'] & object;
+  const status = { ...(owner.status ?? emptyStatus), waitingFor } as Owner['status'] & object;
   return sameJson(owner.status, status) ? {} : { status };
 }
-
-const noPodsYet = {
-  replicas: 0,
-  readyReplicas: 0,
-  availableReplicas: 0,
-  updatedReplicas: 0,
-  updatedReadyReplicas: 0,
-} as const;
 
 /** CS-12: what is being deleted is left to the garbage collector, and rolls nothing out any more. */
 const ended = { upkeep: [], disruption: [], standing: { kind: 'withdrawn' } } as const;

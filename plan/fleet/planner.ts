@@ -14,6 +14,8 @@ import type { Workload } from './workload.ts';
 /** The decisions about one kind of workload. Pure. */
 export interface WorkloadPlanner<Owner extends Workload, Input extends FleetInput<Owner> = FleetInput<Owner>> {
   readonly resource: Resource;
+  /** As in `FleetPlanner`. */
+  readonly emptyStatus: Owner['status'] & object;
   /** What to do now. */
   plan(input: Input): WorkloadPlan<Owner['status'] & object>;
   /** Which pods are disrupted next, were there a permit for any. */
@@ -35,6 +37,7 @@ export function workloadPlanner<
 >(kind: FleetPlanner<Owner, Input, Scene, Scale, Demand>): WorkloadPlanner<Owner, Input> {
   return {
     resource: kind.resource,
+    emptyStatus: kind.emptyStatus,
     plan: (input) => planFleet(kind, input),
     chooseBatch: (input) => chooseBatch(kind, input),
     afterDrain: (input) => afterDrain(kind, input),

@@ -44,6 +44,7 @@ export const statefulSetPlanner: FleetPlanner<
   scale: planScale,
   demand: updateDemand,
   line: updateLine,
+  emptyStatus: { replicas: 0, readyReplicas: 0, availableReplicas: 0, currentReplicas: 0, updatedReplicas: 0 },
   status: statefulSetStatus,
   // AS-80. Those of pods that are too many are changed before their deletion.
   upkeep: ({ scene }) => claimOwners(scene, scene.replicaPods),

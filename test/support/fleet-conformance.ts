@@ -39,6 +39,8 @@ export interface FleetKindUnderTest {
   readonly controllerOf: ControllerOf;
   /** The spec of a workload of three pods with this template, of which at most one may be unavailable. */
   readonly spec: (template: JsonObject, selector: JsonObject) => object;
+  /** The fields that its CRD requires of a status. Absent: none. */
+  readonly statusFields?: readonly string[] | undefined;
   /** The name of a pod that it would adopt. Absent: it adopts no pods. */
   readonly adoptable?: string;
 }
@@ -48,6 +50,7 @@ const [name, uid] = ['web', 'web-uid'];
 const place = { namespace: 'shop', name };
 const selector = { matchLabels: { app: 'web' } };
 const refusal = () => new KubeError({ status: 403, message: 'admission webhook "guard" denied the request: frozen' });
+const stranger = { apiVersion: 'apps/v1', kind: 'StatefulSet', name, uid: 'another-uid', controller: true };
 const malformed = { matchExpressions: [{ key: 'app', operator: 'Near', values: ['web'] }] };
 
 function template(image: string): JsonObject {
@@ -105,6 +108,7 @@ class Conformance {
       isLeading: () => this.isLeading,
       meet: (call, about) => {
         if (!about.isDryRun) this.#meetChange(call);
+        this.#meetStatus(call);
         return this.meet(call, about);
       },
       starter,
@@ -251,6 +255,15 @@ class Conformance {
     }));
     const metadata = { namespace: 'shop', name: 'web-1', labels: { [serviceLabel]: name } };
     this.cluster.put(kubeResource.endpointSlices, { metadata, endpoints });
+  }
+
+  /** What its CRD refuses. */
+  #meetStatus({ verb, plural, body }: SeenCall): void {
+    const { status } = objectOr(body as JsonObject);
+    if (verb !== 'patch' || plural !== this.#kind.resource.plural || status === undefined) return;
+    const after: JsonObject = { ...(this.status() as JsonObject), ...objectOr(status) };
+    const missing = this.#kind.statusFields?.filter((field) => (after[field] ?? null) === null) ?? [];
+    if (missing.length > 0) throw new KubeError({ status: 422, message: `status: required: ${missing}` });
   }
 
   #meetChange({ verb, plural, name: podName, body }: SeenCall): void {
@@ -473,6 +486,24 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       await fleet.settle();
       await fleet.rest();
       expect([lost, fleet.pods().length]).toEqual([1, replicas]);
+    });
+
+    it.each([
+      ['is controlled by another object', { ownerReferences: [stranger] }],
+      ['it does not select', { labels: { app: 'db' } }],
+    ])('CS-83: gives its revision another name where an equal one of the name %s', async (_, metadata) => {
+      const fleet = begin();
+      const asked: string[] = [];
+      fleet.meet = ({ verb, plural, name: revision, body }) => {
+        if (verb !== 'create' || plural !== 'controllerrevisions') return;
+        asked.push(revision);
+        const taken = body as ControllerRevision;
+        if (asked.length > 2) return;
+        fleet.cluster.put(kubeResource.controllerRevisions, { ...taken, metadata: { ...taken.metadata, ...metadata } });
+      };
+      await fleet.settle();
+      await fleet.rest();
+      expect([asked.length, new Set(asked).size]).toEqual([3, 3]);
     });
 
     it('takes pods back under an undo, and only those that have changed', async () => {

@@ -111,6 +111,7 @@ const planner: FleetPlanner<OrdinalSet> = {
     passesOver: false,
     admits: budgetOf(scene),
   }),
+  emptyStatus: { replicas: 0, readyReplicas: 0, updatedReplicas: 0, updateRevision: '' },
   status({ owner, counted, revisions: { update, current }, now }, { wait }) {
     const updated = counted.filter((pod) => isOfRevision(pod, update.metadata.name));
     return {

@@ -1,8 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
+import { statusSchema as cloneSetStatus } from '../../api/cloneset/schema.ts';
 import { cloneSets } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, newRevision } from '../../api/fleet/revision.ts';
+import { statusSchema as statefulSetStatus } from '../../api/stateful-set/schema.ts';
 import { statefulSets } from '../../api/stateful-set/types.ts';
 import type { FleetInput } from '../../plan/fleet/input.ts';
 import { cloneSetController } from '../../watcher/kinds/cloneset/controller.ts';
@@ -21,6 +23,7 @@ import { permitForAll } from '../support/permits.ts';
 fleetConformance({
   resource: cloneSets,
   controllerOf: cloneSetController,
+  statusFields: cloneSetStatus.required,
   spec: (template, selector) => ({
     ...{ replicas: 3, selector, template },
     updateStrategy: {
@@ -35,6 +38,7 @@ for (const podManagementPolicy of ['Parallel', 'OrderedReady']) {
     resource: statefulSets,
     variant: podManagementPolicy,
     controllerOf: statefulSetController,
+    statusFields: statefulSetStatus.required,
     adoptable: 'web-1',
     spec: (template, selector) => ({
       ...{ replicas: 3, selector, template, podManagementPolicy, serviceName: 'web' },

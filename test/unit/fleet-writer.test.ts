@@ -700,6 +700,15 @@ describe('the writer of CloneSets', () => {
     expect(other.calls.at(-1)).toMatchObject({ verb: 'patch', body: { status: { collisionCount: 1 } } });
   });
 
+  it('CS-84: creates no revision that would not be found again', async () => {
+    const set = cloneSet();
+    const made = newRevision(cloneSetRevisions.ownerOf(set), 2);
+    const revision = { ...made, metadata: { ...made.metadata, labels: { app: 'db' } } };
+    const { act, calls } = writer();
+    await expect(act({ kind: 'createRevision', revision }, world({ set }))).rejects.toMatchObject({ type: 'Invalid' });
+    expect(calls).toEqual([]);
+  });
+
   it('tells of 25 pods, and not of thousands', async () => {
     const { act, events } = writer();
     for (let index = 0; index < 40; index++) {

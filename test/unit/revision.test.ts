@@ -71,6 +71,8 @@ function stored(number: number, image: string, overrides: Partial<KubeObject['me
   };
 }
 
+const found = { uid: 'u', isSelected: ({ app }: Readonly<Record<string, string>>) => app === 'web' };
+
 describe('newRevision', () => {
   it.each([
     ['created', created, older],
@@ -173,7 +175,7 @@ describe('L5: a revision without data, as somebody may make it by hand', () => {
 
   it('is passed over where the revision of a template is looked for', () => {
     expect(decideUpdateRevision(owner(), [withoutData], 0).kind).toBe('create');
-    expect(afterNameTaken(newRevision(owner(), 1), withoutData)).toEqual({ kind: 'collision' });
+    expect(afterNameTaken(newRevision(owner(), 1), withoutData, found)).toEqual({ kind: 'collision' });
   });
 });
 
@@ -218,8 +220,17 @@ describe('afterNameTaken', () => {
   it('CS-83: adopts the same content, and counts a collision otherwise', () => {
     const wanted = newRevision(owner(), 2);
     const same = stored(1, 'nginx:1');
-    expect(afterNameTaken(wanted, same)).toEqual({ kind: 'adopt', revision: same });
-    expect(afterNameTaken(wanted, stored(1, 'nginx:2'))).toEqual({ kind: 'collision' });
+    expect(afterNameTaken(wanted, same, found)).toEqual({ kind: 'adopt', revision: same });
+    expect(afterNameTaken(wanted, stored(1, 'nginx:2'), found)).toEqual({ kind: 'collision' });
+  });
+
+  it('CS-83, CS-84, AS-22: counts a collision where the same content is not among the revisions of the workload', () => {
+    const answerTo = (metadata: Parameters<typeof stored>[2]) =>
+      afterNameTaken(newRevision(owner(), 2), stored(1, 'nginx:1', metadata), found).kind;
+    const controller = { apiVersion: 'apps/v1', kind: 'StatefulSet', name: 'web', uid: 'other', controller: true };
+    expect(answerTo({ ownerReferences: [controller] })).toBe('collision');
+    expect(answerTo({ ownerReferences: [{ ...controller, controller: false }] })).toBe('adopt');
+    expect(answerTo({ labels: { app: 'db' } })).toBe('collision');
   });
 });
 

@@ -2,96 +2,16 @@ import { describe, expect, it, test } from '@jest/globals';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import { type ControllerRevision, newRevision } from '../../api/fleet/revision.ts';
-import { type StatefulSet, type StatefulSetSpec, statefulSetWaits } from '../../api/stateful-set/types.ts';
-import type { FleetInput, VolumeClaim } from '../../plan/fleet/input.ts';
+import type { ControllerRevision } from '../../api/fleet/revision.ts';
+import { statusSchema } from '../../api/stateful-set/schema.ts';
+import { type StatefulSet, statefulSetWaits } from '../../api/stateful-set/types.ts';
+import type { FleetInput } from '../../plan/fleet/input.ts';
 import { nothingYet } from '../../plan/starting.ts';
 import { statefulSetWorkloads } from '../../plan/stateful-set/planner.ts';
-import { statefulSetRevisions } from '../../plan/stateful-set/revisions.ts';
-import { aPod } from '../support/objects/pod.ts';
 import { permitForAll } from '../support/permits.ts';
 import { recorded } from '../support/recorded.ts';
 import { refusedUpdates, trialsIn } from '../support/refused-updates.ts';
-
-const selector = { matchLabels: { app: 'web' } };
-const template = (image: string) => ({
-  metadata: { labels: selector.matchLabels },
-  spec: { containers: [{ name: 'main', image }] },
-});
-const [uid, now] = ['set-uid', '2026-01-01T00:10:00Z'];
-const data = {
-  metadata: { name: 'data' },
-  spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
-};
-
-type RollingUpdate = NonNullable<NonNullable<StatefulSetSpec['updateStrategy']>['rollingUpdate']>;
-
-function set(spec: Partial<StatefulSetSpec> = {}, rollingUpdate: RollingUpdate = {}, image = 'app:2'): StatefulSet {
-  return {
-    apiVersion: 'apps.kruise.io/v1beta1',
-    kind: 'StatefulSet',
-    metadata: { namespace: 'shop', name: 'web', uid, resourceVersion: '1', creationTimestamp: '', generation: 1 },
-    spec: {
-      ...{ replicas: 3, selector, template: template(image), serviceName: 'web', podManagementPolicy: 'Parallel' },
-      updateStrategy: { type: 'RollingUpdate', rollingUpdate },
-      ...spec,
-    },
-  };
-}
-
-function revision(image: string, number: number): ControllerRevision {
-  const made = newRevision(statefulSetRevisions.ownerOf(set({}, {}, image)), number);
-  const { name } = made.metadata;
-  return { ...made, metadata: { ...made.metadata, uid: name, resourceVersion: '1', creationTimestamp: '' } };
-}
-
-const [old, fresh] = [revision('app:1', 1), revision('app:2', 2)];
-
-interface PodState {
-  readonly of?: ControllerRevision;
-  readonly going?: boolean;
-  readonly ready?: boolean;
-  readonly phase?: string;
-  readonly labels?: Readonly<Record<string, string>>;
-}
-
-function pod(ordinal: number, { of = old, going, ready = true, phase = 'Running', labels }: PodState = {}): Pod {
-  const name = `web-${ordinal}`;
-  const types = ['InPlaceUpdateReady', 'KruisePodReady', 'ContainersReady', 'Ready'];
-  const owner = { apiVersion: 'apps.kruise.io/v1beta1', kind: 'StatefulSet', name: 'web', uid, controller: true };
-  return aPod({
-    metadata: {
-      name,
-      uid: `${name}-uid`,
-      labels: {
-        ...{ app: 'web', 'controller-revision-hash': of.metadata.name },
-        ...{ 'statefulset.kubernetes.io/pod-name': name, 'lifecycle.apps.kruise.io/state': 'Normal', ...labels },
-      },
-      ownerReferences: [owner],
-      ...(going && { deletionTimestamp: now }),
-    },
-    spec: {
-      nodeName: 'node-1',
-      readinessGates: types.slice(0, 2).map((conditionType) => ({ conditionType })),
-      containers: [{ name: 'main', image: of === old ? 'app:1' : 'app:2' }],
-    },
-    status: {
-      phase,
-      conditions: types.map((type) => ({ type, status: !ready && type === 'Ready' ? 'False' : 'True' })),
-    },
-  });
-}
-
-const pods = (count: number, state?: PodState) => Array.from({ length: count }, (_, ordinal) => pod(ordinal, state));
-
-function claim(ordinal: number, metadata: Partial<VolumeClaim['metadata']> = {}): VolumeClaim {
-  const name = `data-web-${ordinal}`;
-  return {
-    metadata: { namespace: 'shop', name, uid: `${name}-uid`, resourceVersion: '1', creationTimestamp: '', ...metadata },
-    spec: data.spec,
-    status: { capacity: { storage: '1Gi' } },
-  };
-}
+import { claim, data, fresh, now, old, pod, pods, set, template, uid } from '../support/stateful-set-world.ts';
 
 const permit = permitForAll(fresh.metadata.name);
 
@@ -522,6 +442,16 @@ function renamed(of: Pod, name: string): Pod {
 }
 
 describe('what is written', () => {
+  it('AS-4: before the template is recorded, why that fails, with each field that a status must have', () => {
+    const { status } = statefulSetWorkloads.plan({
+      ...{ owner: set(), pods: [], claims: [], revisions: [], gates: parseFeatureGates() },
+      ...{ hasResizeSubresource: true, nowMs: Date.parse(now), isSpent: () => false },
+      failures: { revision: 'exceeded quota', revisionType: 'Denied' },
+    });
+    expect(status?.waitingFor?.reason).toBe('CannotCreate');
+    expect(Object.keys(status ?? {})).toEqual(expect.arrayContaining([...(statusSchema.required ?? [])]));
+  });
+
   it('AS-2: nothing when only what rides along has changed', () => {
     const before = plan(set({}, {}, 'app:1'), pods(3)).status;
     const owner = {

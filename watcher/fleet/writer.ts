@@ -7,6 +7,7 @@
 import type { JsonObject } from '../../api/base/json.ts';
 import type { EventText } from '../../api/core/event.ts';
 import { failureTypeOf } from '../../api/core/failure.ts';
+import { labelMatcher } from '../../api/core/label-selector.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { isControlledBy } from '../../api/core/refs.ts';
@@ -62,7 +63,7 @@ export interface FleetEvents {
 }
 
 export interface FleetWriterOptions<Owner extends Workload, World extends FleetInput<Owner>> {
-  readonly planner: Pick<WorkloadPlanner<Owner, World>, 'resource' | 'afterDrain'>;
+  readonly planner: Pick<WorkloadPlanner<Owner, World>, 'resource' | 'emptyStatus' | 'afterDrain'>;
   readonly events: FleetEvents;
   /** The component that Events name as their source. */
   readonly component: string;
@@ -227,8 +228,11 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
 
   /** CS-83. */
   async #createRevision(owner: Owner, revision: NewRevision): Promise<Seen | undefined> {
-    const { kube, caches } = this.#options;
+    const { kube, caches, planner } = this.#options;
     const { controllerRevisions } = kubeResource;
+    const isSelected = labelMatcher(owner.spec.selector) ?? (() => false);
+    // It would not be found again under any name, and the next look would create another one.
+    if (!isSelected(revision.metadata.labels ?? {})) throw unselected();
     try {
       const { metadata } = await kube.create<ControllerRevision>(controllerRevisions, revisionBody(revision));
       return (signal) => caches.revisions.seen(metadata.uid, metadata.resourceVersion, signal);
@@ -237,11 +241,12 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       const { namespace = '', name } = revision.metadata;
       const existing = await kube.get<ControllerRevision>(controllerRevisions, { namespace, name });
       const { uid, resourceVersion } = existing.metadata;
-      if (afterNameTaken(revision, existing).kind === 'adopt') {
+      if (afterNameTaken(revision, existing, { uid: owner.metadata.uid, isSelected }).kind === 'adopt') {
         return (signal) => caches.revisions.seen(uid, resourceVersion, signal);
       }
-      const status = { collisionCount: (owner.status?.collisionCount ?? 0) + 1 };
-      return patchAsSeen(kube, this.#options.planner.resource, caches.owners, asSeen(owner), { status }, 'status');
+      const before = owner.status ?? planner.emptyStatus;
+      const status = { ...before, collisionCount: (before.collisionCount ?? 0) + 1 };
+      return patchStatus(kube, planner.resource, caches.owners, owner, status);
     }
   }
 
@@ -568,6 +573,10 @@ interface SceneOfLook {
 /** What is refused as a conflict, and is none, is tried again like any other refusal. */
 function deniedByConflict(error: unknown): KubeError {
   return new KubeError({ status: 403, message: messageOf(error) });
+}
+
+function unselected(): KubeError {
+  return new KubeError({ status: 422, message: 'the labels of spec.template do not match spec.selector' });
 }
 
 function unlessGoing(pod: Pod): Pod | undefined {
