@@ -237,7 +237,7 @@ function trimForeignPod(pod: Pod): Pod {
   const { metadata, spec, status } = pod;
   const gates =
     spec.readinessGates?.filter(({ conditionType }) => conditionType === podReadinessGate).slice(0, 1) ?? [];
-  const mayBeSelected = isActive(pod) && !isOversized(pod);
+  const mayBeSelected = (isActive(pod) || mayBeReplaced(pod)) && !isOversized(pod);
   const conditions = status?.conditions?.filter(({ type }) =>
     mayBeSelected ? !unreadConditions.has(type) : type === podReadinessGate,
   );
@@ -261,6 +261,12 @@ function trimForeignPod(pod: Pod): Pod {
     },
     ...(Object.keys(read).length > 0 && { status: read }),
   };
+}
+
+/** Whether the pod has ended, and stands in the way of a StatefulSet, which adopts and replaces it. */
+function mayBeReplaced({ metadata }: Pod): boolean {
+  const isOrphan = !metadata.ownerReferences?.some(({ controller }) => controller);
+  return isOrphan && metadata.deletionTimestamp === undefined && /-\d+$/.test(metadata.name);
 }
 
 const mirrorMark = { [mirrorAnnotation]: 'true' };

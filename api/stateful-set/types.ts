@@ -107,6 +107,7 @@ export const statefulSetEvent = {
     warning('FailedDelete', `delete Claim ${claim} failed error: ${error}`),
   claimUpdateFailed: (claim: string, error: string) =>
     warning('FailedUpdate', `update Claim ${claim} failed error: ${error}`),
+  writeFailed: (pod: string, error: string) => warning('FailedUpdate', `update ${podOf(pod)} failed error: ${error}`),
   updatedInPlace: (pod: string, revision: string) =>
     normal('SuccessfulUpdatePodInPlace', `successfully update pod ${pod} in-place(revision ${revision})`),
   updateInPlaceFailed: (pod: string, revision: string, error: string) =>

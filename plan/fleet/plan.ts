@@ -60,7 +60,7 @@ export function planFleet<
   }
 
   const { counted, strays, adoptable } = members;
-  const scene = planner.scene(baseScene(planner, input, counted, found));
+  const scene = planner.scene({ ...baseScene(planner, input, counted, found), adoptable });
   const situation = decide(planner, scene);
   const rollOut = ordersLeft(situation);
   const status = { ...planner.status(scene, newsOf(planner, situation)), ...(rollOut && { rollOut }) };

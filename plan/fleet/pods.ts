@@ -28,7 +28,7 @@ export interface Membership {
   readonly minReadySeconds: number;
   /** Names of pods that the spec wants deleted. Absent: none. */
   readonly named?: ReadonlySet<string>;
-  /** Whether pods that are being deleted count until they are gone, because their name or node is taken until then. */
+  /** Whether pods that have ended or are being deleted count until they are gone, because their name or node is taken until then. */
   readonly countsTerminating?: boolean;
   /** Whether a selected pod without a controller is to be adopted. Absent: none is. */
   readonly adopts?: (pod: Pod) => boolean;
@@ -70,7 +70,7 @@ export interface AlikePods {
 export interface Members {
   /** The pods that count, in the order given. */
   readonly counted: readonly FleetPod[];
-  /** Active pods that it controls and that are no longer its members. */
+  /** Pods that it controls, and that no longer match: those that would count otherwise, and are not being deleted. */
   readonly strays: readonly Pod[];
   /** Pods that it is to become the controller of. */
   readonly adoptable: readonly Pod[];
@@ -96,12 +96,13 @@ export function membersOf(
   const isMember = (pod: Pod) => (hasMoreLabels(pod) || selects(pod.metadata.labels)) && fits(pod);
   const controlled = seen.pods.filter((pod) => isControlledBy(owner, pod));
   const present = countsTerminating ? controlled : controlled.filter(isActive);
+  const isStaying = (pod: Pod) => pod.metadata.deletionTimestamp === undefined && (countsTerminating || isActive(pod));
   const facts = { named, minReadyMs: minReadySeconds * 1000, nowMs: seen.nowMs };
   return {
     counted: present.filter(isMember).map((pod) => fleetPod(pod, facts)),
-    strays: present.filter((pod) => isActive(pod) && !isMember(pod)),
+    strays: present.filter((pod) => isStaying(pod) && !isMember(pod)),
     adoptable: (seen.orphans ?? []).filter(
-      (pod) => isActive(pod) && !hasMoreLabels(pod) && isMember(pod) && adopts(pod),
+      (pod) => isStaying(pod) && !hasMoreLabels(pod) && isMember(pod) && adopts(pod),
     ),
   };
 }

@@ -3,6 +3,7 @@
 import type { IntOrPercent } from '../../api/base/int-or-percent.ts';
 import { timestamp } from '../../api/base/time.ts';
 import type { Resource } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
 import type { EngineReason } from '../../api/engine/engine-trouble.ts';
 import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import type { ControllerRevision, RevisionScheme } from '../../api/fleet/revision.ts';
@@ -29,6 +30,8 @@ export interface FleetScene<Owner extends Workload = Workload, Input extends Fle
   /** RFC 3339. */
   readonly now: string;
   readonly counted: readonly FleetPod[];
+  /** Pods that are about to be adopted: they do not count yet, and their names are taken. Absent: none. */
+  readonly adoptable?: readonly Pod[];
   /** Pods that a preview counts as if they were there; absent: none. */
   readonly coming?: readonly AlikePods[];
   readonly revisions: Revisions;

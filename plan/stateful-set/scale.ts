@@ -36,9 +36,10 @@ const mostCreations = 64;
 
 /** What to create and to delete now. */
 export function planScale(scene: StatefulSetScene): StatefulSetScale {
-  const { replicas, replicaPods, condemned } = scene;
+  const { replicas, replicaPods, condemned, adopted } = scene;
   const kept = keepReplicas(scene);
-  const isOpen = !scene.isOrdered || (kept.inTheWay === undefined && kept.steps.length + kept.held.length === 0);
+  const isAtRest = kept.inTheWay === undefined && kept.steps.length + kept.held.length + adopted.size === 0;
+  const isOpen = !scene.isOrdered || isAtRest;
   const removed = isOpen ? removeCondemned(scene) : nothing;
   const mayDelete = isOpen && !(scene.isOrdered && condemned.length > 0);
   const named = mayDelete ? deleteNamed(scene, kept.steps) : { steps: [], spared: [] };
@@ -65,7 +66,7 @@ const nothing: Part = { steps: [] };
 
 /** AS-30 to AS-39: the wanted pods, in ascending order. */
 function keepReplicas(scene: StatefulSetScene): Part & Pick<StatefulSetScale, 'held' | 'isLimited'> {
-  const { replicaPods, ordinals, isOrdered, owner, replicas } = scene;
+  const { replicaPods, ordinals, adopted, isOrdered, owner, replicas } = scene;
   const limit = owner.spec.scaleStrategy?.maxUnavailable;
   const steps: Intention[] = [];
   const held: HeldCreation[] = [];
@@ -83,6 +84,12 @@ function keepReplicas(scene: StatefulSetScene): Part & Pick<StatefulSetScale, 'h
     else room--;
     return pod.isAvailable || !isOrdered;
   };
+  const create = (ordinal: number) => {
+    const claim = blockedClaim(scene, ordinal);
+    if (claim) held.push({ podName: `${owner.metadata.name}-${ordinal}`, claim });
+    else steps.push(creation(scene, ordinal));
+    creations++;
+  };
   const result = (inTheWay?: FleetPod) => ({
     ...{ steps, held, inTheWay },
     isLimited: room <= 0 && replicaPods.length < replicas,
@@ -96,11 +103,8 @@ function keepReplicas(scene: StatefulSetScene): Part & Pick<StatefulSetScale, 'h
       continue;
     }
     if (room <= 0 || creations >= mostCreations) break;
-    const claim = blockedClaim(scene, ordinal);
-    if (claim) held.push({ podName: `${owner.metadata.name}-${ordinal}`, claim });
-    else steps.push(creation(scene, ordinal));
+    if (!adopted.has(ordinal)) create(ordinal);
     if (isOrdered) return result();
-    creations++;
     room--;
   }
   for (const replica of replicaPods.slice(next)) keep(replica);

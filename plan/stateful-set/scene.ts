@@ -20,6 +20,8 @@ export interface StatefulSetScene extends FleetScene<StatefulSet> {
   readonly replicaPods: readonly Replica[];
   /** All others, in descending order: they are too many. */
   readonly condemned: readonly Replica[];
+  /** Ordinals of pods that are about to be adopted (AS-11). */
+  readonly adopted: ReadonlySet<number>;
   readonly isOrdered: boolean;
   /** How many pods stay old (AS-50). */
   readonly partition: number;
@@ -29,12 +31,13 @@ export interface StatefulSetScene extends FleetScene<StatefulSet> {
 
 /** Adds what only a StatefulSet has. */
 export function statefulSetScene(scene: FleetScene<StatefulSet>): StatefulSetScene {
-  const { owner, counted, replicas, input } = scene;
+  const { owner, counted, adoptable = [], replicas, input } = scene;
   const { updateStrategy, podManagementPolicy } = owner.spec;
   const rollingUpdate = updateStrategy?.rollingUpdate ?? {};
   const ordinals = ordinalsFor(owner, input.gates);
+  const ordinalOf = (podName: string) => ordinalIn(podName, owner.metadata.name) ?? -1;
   const members = counted
-    .map((pod) => ({ pod, ordinal: ordinalIn(pod.name, owner.metadata.name) ?? -1 }))
+    .map((pod) => ({ pod, ordinal: ordinalOf(pod.name) }))
     .toSorted((left, right) => left.ordinal - right.ordinal);
   const maxUnavailable = rollingUpdate.maxUnavailable ?? statefulSetDefault.maxUnavailable;
   return {
@@ -43,6 +46,7 @@ export function statefulSetScene(scene: FleetScene<StatefulSet>): StatefulSetSce
     ordinals,
     replicaPods: members.filter(({ ordinal }) => ordinals.isWanted(ordinal)),
     condemned: members.filter(({ ordinal }) => !ordinals.isWanted(ordinal)).toReversed(),
+    adopted: new Set(adoptable.map(({ metadata }) => ordinalOf(metadata.name))),
     isOrdered: podManagementPolicy !== 'Parallel',
     partition: scene.isUndo ? 0 : Math.max(rollingUpdate.partition ?? statefulSetDefault.partition, 0),
     maxUnavailable: budgetOf(maxUnavailable, replicas),

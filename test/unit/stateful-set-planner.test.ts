@@ -421,7 +421,24 @@ describe('members', () => {
       upkeep.filter(of).flatMap((step) => ('pod' in step && 'uid' in step.pod ? [step.pod.name] : []));
     expect(named((step) => step.kind === 'writePod' && step.why === 'release')).toEqual(['web-1', 'web-other']);
     expect(named(({ kind }) => kind === 'adoptPod')).toEqual(['web-2']);
+    expect(upkeep.flatMap((step) => (step.kind === 'createPod' ? [step.name] : []))).toEqual(['web-1']);
     expect(deleted(plan(set({}, {}, 'app:1'), others))).toEqual([]);
+  });
+
+  it('AS-11, AS-34: in order, nothing else is done while a pod is adopted', () => {
+    const orphan = { ...pod(1), metadata: { ...pod(1).metadata, ownerReferences: [] } };
+    const result = plan(set({ ...ordered, replicas: 2 }), [pod(0), pod(2)], { orphans: [orphan], permit });
+    expect(result.upkeep.map(({ kind }) => kind)).toEqual(['adoptPod']);
+    expect(result.disruption).toEqual([]);
+  });
+
+  it('AS-11: a pod that is being adopted counts as unavailable', () => {
+    const orphan = { ...pod(1), metadata: { ...pod(1).metadata, ownerReferences: [] } };
+    const updated = (maxUnavailable: number) => {
+      const owner = set({}, { podUpdatePolicy: 'InPlaceIfPossible', maxUnavailable });
+      return begun(plan(owner, [pod(0), pod(2)], { orphans: [orphan], permit }));
+    };
+    expect([updated(1), updated(2)]).toEqual([[], ['web-2']]);
   });
 
   it('AS-15: restores the label with the name of a pod', () => {

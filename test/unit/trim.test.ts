@@ -129,6 +129,23 @@ describe('trimPod', () => {
     expect(ended.spec).not.toHaveProperty('nodeName');
   });
 
+  it('AS-11, AS-30: keeps of a pod that has ended what a StatefulSet adopts it by, where it may have its name', () => {
+    const ended = (metadata: object) =>
+      trimPod(
+        gatedPod({
+          metadata: { name: 'web-0', labels: { app: 'web' }, ...metadata },
+          spec: { containers: [], readinessGates: [] },
+          status: { phase: 'Failed' },
+        }),
+      );
+    expect(ended({})).toMatchObject({ metadata: { labels: { app: 'web' } }, status: { phase: 'Failed' } });
+    const controller = { apiVersion: 'batch/v1', kind: 'Job', name: 'web', uid: 'u', controller: true };
+    for (const other of [{ name: 'web' }, { deletionTimestamp: createdAt }, { ownerReferences: [controller] }]) {
+      expect(ended(other).metadata).not.toHaveProperty('labels');
+      expect(ended(other).status).not.toHaveProperty('phase');
+    }
+  });
+
   it('keeps only the identity and the deletion of a pod without the gate', () => {
     const plain = trimPod(
       gatedPod({

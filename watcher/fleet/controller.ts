@@ -529,6 +529,7 @@ function partOf({ kind }: FleetStep<unknown>): 'scale' | 'update' | undefined {
     case 'deleteClaim':
     case 'writeClaim':
       return 'scale';
+    case 'adoptPod':
     case 'writePod':
     case 'updatePod':
     case 'recreatePod':

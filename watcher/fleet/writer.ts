@@ -53,6 +53,8 @@ export interface FleetEvents {
   deleteFailed(pod: string, why: string): EventText;
   claimDeleteFailed(claim: string, why: string): EventText;
   claimUpdateFailed(claim: string, why: string): EventText;
+  /** Of a write of a pod that is no update. Absent: nothing is said of it. */
+  writeFailed?(pod: string, why: string): EventText;
   updatedInPlace(pod: string, revision: string): EventText;
   updateInPlaceFailed(pod: string, revision: string, why: string): EventText;
   /** Undefined: its deletion says enough. */
@@ -181,13 +183,17 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       case 'deletePullJob':
         return deletePullJob(this.#options.kube, this.#options.caches.pullJobs, step.job);
       case 'createPod':
-        return this.#createPod(owner, step);
+        return this.#createPod(world, step);
       case 'deletePod':
         return this.#deletePod(owner, step);
       case 'adoptPod':
-        return this.#adoptPod(owner, step);
       case 'writePod':
-        return this.#writePod(step.pod, step.writes);
+        return this.#told(
+          owner,
+          step.kind === 'adoptPod' ? this.#adoptPod(owner, step) : this.#writePod(step.pod, step.writes),
+          () => undefined,
+          (why) => events.writeFailed?.(step.pod.name, why),
+        );
       case 'updatePod':
         return this.#told(
           owner,
@@ -283,8 +289,9 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
    * CS-46, CS-70: the PVCs come first, since the pod cannot start without them. A PVC whose pod is refused is provisioned and
    * deleted again in each try, so after a failure a pod has to be accepted in a dry run before it gets any.
    */
-  async #createPod(owner: Owner, step: Extract<Intention, { kind: 'createPod' }>): Promise<Seen> {
+  async #createPod(world: World, step: Extract<Intention, { kind: 'createPod' }>): Promise<Seen> {
     const { caches, events, now } = this.#options;
+    const { owner } = world;
     const kindOfPod = `${owner.metadata.uid}/${revisionIn(step.pod)}`;
     const toldOfPod = <Result>(creation: Promise<Result>, done: () => EventText | undefined) =>
       this.#told(owner, creation, done, (why) => events.createFailed(step.name, why));
@@ -298,7 +305,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
         const created = await this.#createClaim(owner, claim, step.name);
         if (created) seen.push(created);
       }
-      const pod = await toldOfPod(this.#createOnce(owner, step), () => events.created(step.name));
+      const pod = await toldOfPod(this.#createOnce(world, step), () => events.created(step.name));
       this.#podsFailed.forget(kindOfPod);
       const { uid, resourceVersion } = pod.metadata;
       seen.push((signal) => caches.pods.seen(uid, resourceVersion, signal));
@@ -335,8 +342,11 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
     }
   }
 
-  /** A creation that was thought lost may have arrived meanwhile: the pod has this name then. */
-  async #createOnce(owner: Owner, { name, pod }: Extract<Intention, { kind: 'createPod' }>): Promise<Pod> {
+  /**
+   * A creation that was thought lost may have arrived meanwhile: the pod has this name then. One that the decision was made with
+   * is none of these.
+   */
+  async #createOnce({ owner, pods }: World, { name, pod }: Extract<Intention, { kind: 'createPod' }>): Promise<Pod> {
     const { kube, spend } = this.#options;
     try {
       return await kube.create<Pod>(kubeResource.pods, pod);
@@ -344,7 +354,8 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       if (!isTaken(error)) throw error;
       const { namespace = '' } = owner.metadata;
       const there = await unlessGone(kube.get<Pod>(kubeResource.pods, { namespace, name }));
-      if (there && isControlledBy(owner, there) && there.metadata.deletionTimestamp === undefined) return there;
+      const isNew = there && !pods.some(({ metadata }) => metadata.uid === there.metadata.uid);
+      if (isNew && isControlledBy(owner, there) && there.metadata.deletionTimestamp === undefined) return there;
       spend(owner, name);
       throw error;
     }
@@ -538,7 +549,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
     owner: Owner,
     act: Promise<Result>,
     done: (result: Result) => EventText | undefined,
-    failed: (why: string) => EventText,
+    failed: (why: string) => EventText | undefined,
   ): Promise<Result> {
     try {
       const result = await act;
@@ -546,7 +557,8 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       if (event && result !== undefined) void this.#say(owner, event);
       return result;
     } catch (error) {
-      if (failureTypeOf(error) !== undefined) void this.#say(owner, failed(messageOf(error)));
+      const event = failureTypeOf(error) === undefined ? undefined : failed(messageOf(error));
+      if (event) void this.#say(owner, event);
       throw error;
     }
   }

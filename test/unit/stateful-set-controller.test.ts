@@ -1,0 +1,130 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import type { KubeObject } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { isControlledBy } from '../../api/core/refs.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { type StatefulSet, statefulSets } from '../../api/stateful-set/types.ts';
+import { KubeError } from '../../kube/failures.ts';
+import { statefulSetController } from '../../watcher/kinds/stateful-set/controller.ts';
+import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
+import { fresh, now, pod, pods, set } from '../support/stateful-set-world.ts';
+import { waitFor } from '../support/wait.ts';
+
+const running: RunningController[] = [];
+
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((controller) => controller.stop()));
+});
+
+/** A StatefulSet with these pods and PVCs, all of its revision, and its controller. */
+async function run(
+  owner: StatefulSet,
+  { pods: of, claims = [] }: { readonly pods: readonly Pod[]; readonly claims?: readonly KubeObject[] },
+  options: ControllerContextOptions = {},
+): Promise<RunningController> {
+  const cluster = new MemoryCluster();
+  cluster.put(statefulSets, owner);
+  cluster.put(kubeResource.controllerRevisions, fresh);
+  for (const one of of) cluster.put(kubeResource.pods, one);
+  for (const claim of claims) cluster.put(kubeResource.persistentVolumeClaims, claim);
+  const controller = await runController(statefulSetController, { now: () => Date.parse(now), ...options, cluster });
+  running.push(controller);
+  return controller;
+}
+
+const calls = (verb: SeenCall['verb'], plural: string, name: string) => (call: SeenCall) =>
+  call.verb === verb && call.plural === plural && call.name === name;
+
+const statusIn = ({ cluster }: RunningController) =>
+  cluster.look<StatefulSet>(statefulSets, { namespace: 'shop', name: 'web' })?.status;
+const podIn = ({ cluster }: RunningController, name: string) =>
+  cluster.look<Pod>(kubeResource.pods, { namespace: 'shop', name });
+const eventsIn = ({ cluster }: RunningController) =>
+  cluster
+    .all<KubeObject & { readonly reason: string; readonly message: string }>(kubeResource.events)
+    .map(({ reason, message }) => `${reason}: ${message}`);
+
+const upToDate = { of: fresh };
+
+function orphaned(one: Pod): Pod {
+  const { ownerReferences: _, ...metadata } = one.metadata;
+  return { ...one, metadata };
+}
+
+describe('pods that have ended', () => {
+  const ended = { ...upToDate, phase: 'Failed' };
+
+  it('AS-11: are released once when they match no more, and their name is asked for with pauses', async () => {
+    const stray = pod(1, { ...ended, labels: { app: 'db' } });
+    const controller = await run(set(), { pods: [pod(0, upToDate), stray, pod(2, upToDate)] });
+    await waitFor('the second attempt', () => controller.writes.filter(calls('create', 'pods', 'web-1')).length > 1);
+    const attempts = controller.writes.filter(calls('create', 'pods', 'web-1')).length;
+    expect(controller.writes.filter(calls('patch', 'pods', 'web-1'))).toHaveLength(1);
+    expect(podIn(controller, 'web-1')?.metadata.ownerReferences ?? []).toEqual([]);
+    // the first pauses are 0.2 s and 0.4 s
+    expect(attempts).toBeLessThan(5);
+    expect(statusIn(controller)?.waitingFor).toMatchObject({ reason: 'CannotCreate' });
+    controller.cluster.remove(kubeResource.pods, { namespace: 'shop', name: 'web-1' });
+    await waitFor('the pod', () => isControlledBy(set(), podIn(controller, 'web-1') ?? orphaned(stray)));
+  });
+
+  it('AS-11, AS-30: are adopted, and then replaced', async () => {
+    const orphan = orphaned(pod(1, ended));
+    const controller = await run(set(), { pods: [pod(0, upToDate), orphan, pod(2, upToDate)] });
+    await waitFor('the deletion', () => controller.writes.some(calls('delete', 'pods', 'web-1')));
+    await waitFor('the new pod', () => {
+      const { status, metadata } = podIn(controller, 'web-1') ?? orphan;
+      return status?.phase !== 'Failed' && isControlledBy(set(), { metadata });
+    });
+    const verbs = controller.writes.filter(({ plural }) => plural === 'pods').map(({ verb }) => verb);
+    expect(verbs.slice(0, 3)).toEqual(['patch', 'delete', 'create']);
+  });
+});
+
+describe('adoption', () => {
+  const refused = () => new KubeError({ status: 403, message: 'admission webhook "guard" denied the request: frozen' });
+
+  it.each(['Parallel', 'OrderedReady'] as const)(
+    'AS-11, %s: creates no pod in the place of one that cannot be adopted, and says why',
+    async (podManagementPolicy) => {
+      let isRefusing = true;
+      const owner = set({ podManagementPolicy });
+      const others = [pod(0, upToDate), orphaned(pod(1, upToDate)), pod(2, upToDate)];
+      const controller = await run(
+        owner,
+        { pods: others },
+        {
+          meet: (call) => {
+            if (isRefusing && calls('patch', 'pods', 'web-1')(call)) throw refused();
+          },
+        },
+      );
+      const status = await waitFor('the wait', () => {
+        const present = statusIn(controller);
+        return present?.waitingFor?.reason === 'CannotUpdate' && present;
+      });
+      expect(status).toMatchObject({ replicas: 2, waitingFor: { unblock: expect.stringContaining('frozen') } });
+      expect(status.conditions).toMatchObject([
+        {
+          type: 'FailedUpdatePod',
+          message: expect.stringContaining('StatefulPodControl failed to update Pod error: '),
+        },
+      ]);
+      expect(eventsIn(controller)).toEqual([
+        expect.stringMatching(/^FailedUpdate: update Pod web-1 in StatefulSet web failed error: .*frozen$/),
+      ]);
+      expect(controller.writes.filter(({ verb, plural }) => plural === 'pods' && verb !== 'patch')).toEqual([]);
+      isRefusing = false;
+      await waitFor('the adoption', () => statusIn(controller)?.replicas === 3);
+      expect(eventsIn(controller)).toHaveLength(1);
+      expect(isControlledBy(owner, podIn(controller, 'web-1') ?? pod(9))).toBe(true);
+    },
+  );
+
+  it('AS-11, AS-12: adopts pods of ordinals that are not wanted as well, and deletes them', async () => {
+    const controller = await run(set({ replicas: 1 }), { pods: [...pods(1, upToDate), orphaned(pod(4, upToDate))] });
+    await waitFor('the deletion', () => controller.writes.some(calls('delete', 'pods', 'web-4')));
+    expect(eventsIn(controller)).toEqual(['SuccessfulDelete: delete Pod web-4 in StatefulSet web successful']);
+  });
+});
