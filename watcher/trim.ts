@@ -33,8 +33,9 @@ import { terminationMark } from '../api/job-sidecar-termination.ts';
 import { type PerKind, partsOf } from '../api/per-kind.ts';
 import { hotMark, injectedListAnnotation } from '../api/sidecar-set/marks.ts';
 import { sidecarSets } from '../api/sidecar-set/types.ts';
-import { statefulSetMark } from '../api/stateful-set/types.ts';
+import { statefulSetMark, statefulSets } from '../api/stateful-set/types.ts';
 import { type EndpointSlice, type Service, serviceLabel } from '../plan/drain.ts';
+import type { VolumeClaim } from '../plan/fleet/input.ts';
 import { moreLabels } from '../plan/fleet/pods.ts';
 import { troubledInits, troubledState } from '../plan/pod-trouble.ts';
 import {
@@ -77,8 +78,10 @@ const longestText = 16 * 1024;
 const longestVersion = 64;
 /** Containers, init containers, and their statuses. */
 const mostContainers = 1_024;
-/** Owners of a PVC; of one with more, only its controller is kept. */
+/** Owners of a PVC; of one with more, only those are kept that are read. */
 const mostOwners = 64;
+/** Access modes of a PVC: more than there are. */
+const mostAccessModes = 8;
 
 function isOversized({ metadata, spec }: Pod): boolean {
   return Object.keys(metadata.labels ?? {}).length > mostTexts || spec.containers.length > mostContainers;
@@ -266,7 +269,7 @@ function trimForeignPod(pod: Pod): Pod {
 /** Whether the pod has ended, and stands in the way of a StatefulSet, which adopts and replaces it. */
 function mayBeReplaced({ metadata }: Pod): boolean {
   const isOrphan = !metadata.ownerReferences?.some(({ controller }) => controller);
-  return isOrphan && metadata.deletionTimestamp === undefined && /-\d+$/.test(metadata.name);
+  return isOrphan && metadata.deletionTimestamp === undefined && endsWithOrdinal(metadata);
 }
 
 const mirrorMark = { [mirrorAnnotation]: 'true' };
@@ -417,11 +420,40 @@ function trimRevision(revision: ControllerRevision): ControllerRevision {
   return { ...revision, metadata: { ...metadata, ...present({ labels, annotations }) } };
 }
 
-function trimClaim({ apiVersion, kind, metadata }: KubeObject): KubeObject {
+/** The kept parts of a PVC: marks and owners; of one that may be a StatefulSet's also what it is compared with. */
+function trimClaim(claim: KubeObject & VolumeClaim): KubeObject & VolumeClaim {
+  const { apiVersion, kind, metadata } = claim;
   const labels = firstOf(metadata.labels, (key) => readLabels.includes(key));
   const { ownerReferences: owners } = metadata;
-  const ownerReferences = (owners?.length ?? 0) > mostOwners ? owners?.filter(({ controller }) => controller) : owners;
-  return { apiVersion, kind, metadata: { ...identity(metadata), ...present({ labels, ownerReferences }) } };
+  const ownerReferences =
+    (owners?.length ?? 0) > mostOwners ? owners?.filter((owner) => mayBeReplacedIn(claim, owner)) : owners;
+  const trimmed = { apiVersion, kind, metadata: { ...identity(metadata), ...present({ labels, ownerReferences }) } };
+  const isOfSeries = endsWithOrdinal(metadata) && !owners?.some((owner) => owner.controller && isOurs(owner));
+  return isOfSeries ? { ...trimmed, ...sizesOf(claim) } : trimmed;
+}
+
+/** Whether a reference is the controller's, or the StatefulSet's or its pod's, which the PVC has in its name. */
+function mayBeReplacedIn({ metadata }: VolumeClaim, owner: OwnerReference): boolean {
+  if (owner.controller) return true;
+  if (owner.kind === 'Pod') return metadata.name.endsWith(`-${owner.name}`);
+  return owner.kind === statefulSets.kind && isOurs(owner) && metadata.name.includes(`-${owner.name}-`);
+}
+
+/** What the templates of a StatefulSet are compared with. */
+function sizesOf({ spec = {}, status }: VolumeClaim): Pick<VolumeClaim, 'spec' | 'status'> {
+  const { accessModes, storageClassName, resources } = spec;
+  const [requested, capacity] = [resources?.requests?.storage, status?.capacity?.storage];
+  return {
+    spec: {
+      ...present({ storageClassName, accessModes: accessModes && [...new Set(accessModes)].slice(0, mostAccessModes) }),
+      ...(requested !== undefined && { resources: { requests: { storage: requested } } }),
+    },
+    ...(capacity !== undefined && { status: { capacity: { storage: capacity } } }),
+  };
+}
+
+function endsWithOrdinal({ name }: ObjectMeta): boolean {
+  return /-\d+$/.test(name);
 }
 
 /**

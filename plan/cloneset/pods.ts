@@ -8,7 +8,10 @@
 import { fnv1a } from '../../api/base/fnv.ts';
 import { type CloneSet, cloneSetMark, cloneSets } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
+import { controllerReference } from '../../api/core/refs.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
+import { ownerChange } from '../fleet/claims.ts';
 import type { VolumeClaim } from '../fleet/input.ts';
 import { newPod as newFleetPod } from '../fleet/new-pod.ts';
 import { type AsSeen, asSeen, type FleetPod } from '../fleet/pods.ts';
@@ -167,11 +170,7 @@ export function unusedClaims(
     if (id === undefined || inUse.has(id) || claim.metadata.deletionTimestamp !== undefined) return [];
     const pod = owners.get(id);
     if (pod === undefined) return [{ kind: 'deleteClaim', claim: asSeen(claim) }];
-    const others = (claim.metadata.ownerReferences ?? [])
-      .filter(({ uid }) => uid !== set.metadata.uid)
-      .map((reference) => ({ ...reference }));
-    const owner = { apiVersion: 'v1', kind: 'Pod', name: pod.metadata.name, uid: pod.metadata.uid };
-    const ownerReferences = [...others, { ...owner, controller: true, blockOwnerDeletion: true }];
-    return [{ kind: 'writeClaim', claim: asSeen(claim), patch: { metadata: { ownerReferences } } }];
+    const removed = [{ uid: set.metadata.uid }];
+    return [ownerChange(claim, { removed, added: controllerReference(kubeResource.pods, pod) })];
   });
 }

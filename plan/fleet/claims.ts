@@ -1,6 +1,19 @@
-/** PVCs that are to be deleted with their pod (CS-35). */
+/** What the PVCs of every kind have in common: their owners, and those that are to be deleted with their pod (CS-35). */
 import { timestamp } from '../../api/base/time.ts';
+import type { OwnerReference } from '../../api/core/meta.ts';
 import type { FleetInput, VolumeClaim } from './input.ts';
+import { asSeen } from './pods.ts';
+import type { Intention } from './steps.ts';
+
+/** The change of the owners of a PVC as a step. All others stay, those included that the caches do not keep. */
+export function ownerChange(
+  claim: VolumeClaim,
+  { removed, added }: { readonly removed: readonly Pick<OwnerReference, 'uid'>[]; readonly added?: OwnerReference },
+): Intention {
+  const removals = removed.map(({ uid }) => ({ $patch: 'delete', uid }));
+  const ownerReferences = [...removals, ...(added ? [{ ...added }] : [])];
+  return { kind: 'writeClaim', claim: asSeen(claim), patch: { metadata: { ownerReferences } } };
+}
 
 /** CS-35: the PVCs that still exist although they were to be deleted with their pod. */
 export function owedClaims(

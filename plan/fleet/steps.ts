@@ -56,6 +56,7 @@ export type Intention =
   | { readonly kind: 'createClaim'; readonly name: string; readonly body: JsonObject; readonly podName: string }
   /** `ofDeletedPod`: whatever has been written to it since it was read. */
   | { readonly kind: 'deleteClaim'; readonly claim: AsSeen; readonly ofDeletedPod?: true }
+  /** A strategic merge patch. */
   | { readonly kind: 'writeClaim'; readonly claim: AsSeen; readonly patch: JsonObject }
   /** The jobs, each of which may exist already; then a merge patch of the revision, if there is anything to record. */
   | {

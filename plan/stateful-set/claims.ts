@@ -1,7 +1,8 @@
 /** The PVCs of a StatefulSet's pods: which ones there are, and whom they belong to (AS-80 to AS-84). */
-import { type JsonObject, sameJson } from '../../api/base/json.ts';
+import type { JsonObject } from '../../api/base/json.ts';
 import { parseQuantity } from '../../api/base/quantity.ts';
-import { apiVersionOf, type OwnerReference } from '../../api/core/meta.ts';
+import { apiVersionOf, type OwnerReference, type Resource } from '../../api/core/meta.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { ordinalIn } from '../../api/stateful-set/ordinals.ts';
 import {
   type StatefulSet,
@@ -9,9 +10,9 @@ import {
   statefulSetDefault,
   statefulSets,
 } from '../../api/stateful-set/types.ts';
+import { ownerChange } from '../fleet/claims.ts';
 import type { VolumeClaim } from '../fleet/input.ts';
 import { newClaims } from '../fleet/new-pod.ts';
-import { asSeen } from '../fleet/pods.ts';
 import type { Intention } from '../fleet/steps.ts';
 import type { Replica, StatefulSetScene } from './scene.ts';
 
@@ -87,44 +88,46 @@ function retentionOf({ owner, input }: Pick<StatefulSetScene, 'owner' | 'input'>
   return { whenDeleted, whenScaled, ...owner.spec.persistentVolumeClaimRetentionPolicy };
 }
 
-/** The changes of the owners of the PVCs of these pods that the policy asks for (AS-80). */
+/** The changes of the owners of the PVCs of these pods that the policy asks for (AS-80). Those of others stay. */
 export function claimOwners(scene: StatefulSetScene, replicas: readonly Replica[]): readonly Intention[] {
   const retention = retentionOf(scene);
   if (retention === undefined || !scene.owner.spec.volumeClaimTemplates?.length) return [];
-  return replicas.flatMap((replica) =>
-    claimsAt(scene, replica.ordinal).flatMap((claim): readonly Intention[] => {
-      if (claim.metadata.deletionTimestamp !== undefined) return [];
-      const { ownerReferences = [] } = claim.metadata;
-      const wanted = ownersOf(scene, replica, retention, ownerReferences);
-      if (sameJson(wanted, ownerReferences)) return [];
-      const patch = { metadata: { ownerReferences: wanted.map((reference) => ({ ...reference })) } };
-      return [{ kind: 'writeClaim', claim: asSeen(claim), patch }];
-    }),
-  );
+  return replicas.flatMap((replica) => {
+    const wanted = ownerFor(scene, replica, retention);
+    return claimsAt(scene, replica.ordinal).flatMap((claim): readonly Intention[] => {
+      const { ownerReferences = [], deletionTimestamp } = claim.metadata;
+      const kept = ownerReferences.find(({ uid, kind }) => uid === wanted?.uid && kind === wanted.kind);
+      const isOurs = (reference: OwnerReference) =>
+        isOfPod(reference, replica.pod.name) || isOfSet(reference, scene.owner.metadata.name);
+      const removed = ownerReferences.filter((reference) => isOurs(reference) && reference !== kept);
+      if (deletionTimestamp !== undefined || (removed.length === 0 && kept?.uid === wanted?.uid)) return [];
+      return [ownerChange(claim, { removed, ...(wanted && !kept && { added: wanted }) })];
+    });
+  });
 }
 
-/** AS-80: the references of others stay, and ours are those of the table. */
-function ownersOf(
+/** AS-80: the table. */
+function ownerFor(
   { owner, ordinals }: StatefulSetScene,
   { ordinal, pod }: Replica,
   { whenDeleted, whenScaled }: NonNullable<ReturnType<typeof retentionOf>>,
-  present: readonly OwnerReference[],
-): readonly OwnerReference[] {
-  const set = { apiVersion: apiVersionOf(statefulSets), kind: statefulSets.kind, ...identity(owner) };
-  const ofPod = { apiVersion: 'v1', kind: 'Pod', ...identity(pod.pod) };
-  const isOurs = ({ kind, name, apiVersion }: OwnerReference) =>
-    (kind === 'Pod' && apiVersion === 'v1' && name === pod.name) ||
-    (kind === set.kind && apiVersion.startsWith(`${statefulSets.group}/`) && name === owner.metadata.name);
-  const goesWithPod = whenScaled === 'Delete' && !ordinals.isWanted(ordinal);
-  const wanted = goesWithPod ? ofPod : whenDeleted === 'Delete' ? set : undefined;
-  const others = present.filter((reference) => !isOurs(reference));
-  const kept = wanted && present.find(({ uid, kind }) => uid === wanted.uid && kind === wanted.kind);
-  if (kept && others.length === present.length - 1) return present;
-  return wanted ? [...others, wanted] : others;
+): OwnerReference | undefined {
+  if (whenScaled === 'Delete' && !ordinals.isWanted(ordinal)) return referenceTo(kubeResource.pods, pod.pod);
+  return whenDeleted === 'Delete' ? referenceTo(statefulSets, owner) : undefined;
 }
 
-function identity({ metadata: { name, uid } }: Pick<VolumeClaim, 'metadata'>): Pick<OwnerReference, 'name' | 'uid'> {
-  return { name, uid };
+function referenceTo(resource: Resource, { metadata: { name, uid } }: Pick<VolumeClaim, 'metadata'>): OwnerReference {
+  return { apiVersion: apiVersionOf(resource), kind: resource.kind, name, uid };
+}
+
+/** The pod of this name, or an earlier one. */
+function isOfPod({ apiVersion, kind, name }: OwnerReference, podName: string): boolean {
+  return kind === 'Pod' && apiVersion === 'v1' && name === podName;
+}
+
+/** The StatefulSet of this name, or an earlier one, in whatever version the reference is. */
+function isOfSet({ apiVersion, kind, name }: OwnerReference, setName: string): boolean {
+  return kind === statefulSets.kind && apiVersion.startsWith(`${statefulSets.group}/`) && name === setName;
 }
 
 /** AS §3: how many pods have a PVC that satisfies each template, and of these how many have its capacity. */

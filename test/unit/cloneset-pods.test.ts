@@ -225,7 +225,15 @@ describe('unusedClaims', () => {
     expect(steps).toHaveLength(2);
     expect(steps[0]).toMatchObject({
       kind: 'writeClaim',
-      patch: { metadata: { ownerReferences: [{ kind: 'Pod', name: 'web-aaaaa', uid: 'web-aaaaa-uid' }] } },
+      // the references of others stay
+      patch: {
+        metadata: {
+          ownerReferences: [
+            { $patch: 'delete', uid: discard.metadata.uid },
+            { apiVersion: 'v1', kind: 'Pod', name: 'web-aaaaa', uid: 'web-aaaaa-uid', controller: true },
+          ],
+        },
+      },
     });
   });
 

@@ -5,10 +5,11 @@ import { isControlledBy } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { type StatefulSet, statefulSets } from '../../api/stateful-set/types.ts';
 import { KubeError } from '../../kube/failures.ts';
+import type { VolumeClaim } from '../../plan/fleet/input.ts';
 import { statefulSetController } from '../../watcher/kinds/stateful-set/controller.ts';
 import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
-import { fresh, now, pod, pods, set } from '../support/stateful-set-world.ts';
+import { claim, data, fresh, now, pod, pods, set, uid } from '../support/stateful-set-world.ts';
 import { waitFor } from '../support/wait.ts';
 
 const running: RunningController[] = [];
@@ -79,6 +80,42 @@ describe('pods that have ended', () => {
     });
     const verbs = controller.writes.filter(({ plural }) => plural === 'pods').map(({ verb }) => verb);
     expect(verbs.slice(0, 3)).toEqual(['patch', 'delete', 'create']);
+  });
+});
+
+describe('PVCs', () => {
+  const asObject = (one: VolumeClaim) => ({ apiVersion: 'v1', kind: 'PersistentVolumeClaim', ...one });
+  const ownersIn = ({ cluster }: RunningController, name: string) =>
+    cluster.look(kubeResource.persistentVolumeClaims, { namespace: 'shop', name })?.metadata.ownerReferences ?? [];
+  const ofSet = { apiVersion: 'apps.kruise.io/v1beta1', kind: 'StatefulSet', name: 'web', uid };
+
+  it('AS §3: counts those that satisfy their template', async () => {
+    const claims = [claim(0), { ...claim(1), status: { capacity: { storage: '1Mi' } } }].map(asObject);
+    const owner = set({ volumeClaimTemplates: [data] });
+    const controller = await run(owner, { pods: pods(3, upToDate), claims });
+    const counts = { volumeClaimName: 'data', compatibleReplicas: 2, compatibleReadyReplicas: 1 };
+    await waitFor('the status', () => statusIn(controller)?.volumeClaims !== undefined);
+    expect(statusIn(controller)?.volumeClaims).toEqual([counts]);
+  });
+
+  it('AS-80, AS-83: changes its own references and none of the others, however many there are', async () => {
+    const others = Array.from({ length: 70 }, (_, at) => ({
+      ...{ apiVersion: 'v1', kind: 'ConfigMap', name: `c${at}`, uid: `c${at}` },
+    }));
+    const stale = { ...ofSet, uid: 'an-earlier-uid' };
+    const claims = [asObject(claim(0, { ownerReferences: [...others, stale] }))];
+    const policy = { whenDeleted: 'Delete', whenScaled: 'Retain' } as const;
+    const owner = set({ replicas: 1, volumeClaimTemplates: [data], persistentVolumeClaimRetentionPolicy: policy });
+    const controller = await run(owner, { pods: pods(1, upToDate), claims });
+    await waitFor('the reference', () => ownersIn(controller, 'data-web-0').some((one) => one.uid === uid));
+    expect(ownersIn(controller, 'data-web-0')).toEqual([...others, ofSet]);
+    controller.cluster.put(statefulSets, {
+      ...owner,
+      metadata: { ...owner.metadata, generation: 2 },
+      spec: { ...owner.spec, persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Retain' } },
+    });
+    await waitFor('the reference to go', () => ownersIn(controller, 'data-web-0').length === others.length);
+    expect(controller.writes.filter(({ plural }) => plural === 'persistentvolumeclaims')).toHaveLength(2);
   });
 });
 

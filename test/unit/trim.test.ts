@@ -1,9 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { barrierEnv } from '../../api/container-launch-priority.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource, podReadinessGate } from '../../api/core/well-known.ts';
 import { terminationMark } from '../../api/job-sidecar-termination.ts';
 import { createCache } from '../../kube/cache.ts';
+import type { VolumeClaim } from '../../plan/fleet/input.ts';
 import { membersOf } from '../../plan/fleet/pods.ts';
 import { hasLongMark, listedSets } from '../../plan/sidecar-set/pods.ts';
 import { secretKeysOf } from '../../watcher/kinds/node-image/pull-secrets.ts';
@@ -432,6 +434,46 @@ describe('trimOf', () => {
       ownerReferences: [{ controller: true }],
     });
     expect(JSON.stringify(trimmed).length).toBeLessThan(50_000);
+  });
+
+  describe('a PVC that belongs by its name to a StatefulSet', () => {
+    const trimClaim = (claim: { readonly metadata?: object; readonly spec?: object; readonly status?: object }) =>
+      trimOf(kubeResource.persistentVolumeClaims)?.({
+        ...{ apiVersion: 'v1', kind: 'PersistentVolumeClaim', ...claim },
+        metadata: { ...gatedPod().metadata, name: 'data-web-1', ...claim.metadata },
+      } as KubeObject) as VolumeClaim;
+    const read = {
+      spec: { accessModes: ['ReadWriteOnce'], storageClassName: 'fast', resources: { requests: { storage: '1Gi' } } },
+      status: { capacity: { storage: '1Gi' } },
+    };
+
+    it('AS §3: keeps what its pod is compared with, and those of other kinds do not', () => {
+      const whole = {
+        spec: { ...read.spec, volumeName: 'pv-1', resources: { ...read.spec.resources, limits: { storage: '2Gi' } } },
+        status: { ...read.status, phase: 'Bound', conditions: Array.from({ length: 9 }, () => ({ type: 'x' })) },
+      };
+      expect(trimClaim(whole)).toMatchObject(read);
+      expect(JSON.stringify(trimClaim(whole))).not.toMatch(/volumeName|limits|phase|conditions/);
+      expect(trimClaim({})).not.toHaveProperty('spec.resources');
+      const accessModes = Array.from({ length: 1_000 }, () => 'ReadWriteOnce');
+      expect(trimClaim({ ...whole, spec: { accessModes } }).spec).toEqual({ accessModes: ['ReadWriteOnce'] });
+      const controller = { apiVersion: 'apps.kruise.io/v1beta1', kind: 'CloneSet', name: 'web', uid: 'u' };
+      for (const metadata of [{ name: 'data-web' }, { ownerReferences: [{ ...controller, controller: true }] }]) {
+        expect(trimClaim({ ...whole, metadata })).not.toHaveProperty('spec');
+        expect(trimClaim({ ...whole, metadata })).not.toHaveProperty('status');
+      }
+    });
+
+    it('AS-80: keeps its StatefulSet and its pod as owners, however many others there are', () => {
+      const other = { apiVersion: 'v1', kind: 'ConfigMap', name: 'x' };
+      const others = Array.from({ length: 1_000 }, (_, at) => ({ ...other, uid: `${at}` }));
+      const ours = [
+        { apiVersion: 'apps.kruise.io/v1beta1', kind: 'StatefulSet', name: 'web', uid: 'set' },
+        { apiVersion: 'v1', kind: 'Pod', name: 'web-1', uid: 'pod' },
+      ];
+      const { metadata } = trimClaim({ metadata: { ownerReferences: [...others, ...ours] } });
+      expect(metadata.ownerReferences).toEqual(ours);
+    });
   });
 
   it('keeps of nodes that they are there, their labels and whether they are ready, and leaves other kinds as they are', () => {

@@ -225,7 +225,9 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       case 'writeClaim':
         return this.#told(
           owner,
-          patchAsSeen(kube, kubeResource.persistentVolumeClaims, caches.claims, step.claim, step.patch),
+          patchAsSeen(kube, kubeResource.persistentVolumeClaims, caches.claims, step.claim, step.patch, {
+            type: 'strategic',
+          }),
           () => undefined,
           (why) => events.claimUpdateFailed(step.claim.name, why),
         );
