@@ -144,6 +144,8 @@ export const statefulSetWaits = {
     'are free once they are gone',
   ClaimTerminating:
     'Nothing to do if the PVC is about to go; otherwise look at its finalizers and at the pods that use it',
-  ClaimOfEarlierPod: 'Nothing to do: the garbage collector is about to delete the PVC of the earlier pod',
+  ClaimOfEarlierPod:
+    'Nothing to do: the garbage collector is about to delete the PVC, whose owner, an earlier pod or StatefulSet of the name, ' +
+    'is gone',
 } as const;
 export type StatefulSetWaitReason = keyof typeof statefulSetWaits;

@@ -55,19 +55,55 @@ function claimsByName(claims: readonly VolumeClaim[]): ReadonlyMap<string, Volum
 /** Why no pod may be created at an ordinal yet (AS-31). */
 export interface BlockedClaim {
   readonly name: string;
-  /** `stale`: an earlier pod of this name owns it, so that it is about to be deleted. */
+  /** `stale`: an earlier pod or StatefulSet of this name owns it, so that it is about to be deleted. */
   readonly why: 'terminating' | 'stale';
 }
 
-/** AS-31: the PVC for which the pod of this ordinal has to wait; undefined: none. */
+/** AS-31: the PVC for which the pod of this ordinal, which there is not, has to wait; undefined: none. */
 export function blockedClaim(scene: StatefulSetScene, ordinal: number): BlockedClaim | undefined {
+  const { uid, name: setName } = scene.owner.metadata;
+  const retention = retentionOf(scene);
   for (const claim of claimsAt(scene, ordinal)) {
     const { name, deletionTimestamp, ownerReferences = [] } = claim.metadata;
     if (deletionTimestamp !== undefined) return { name, why: 'terminating' };
-    const isStale = retentionOf(scene)?.whenScaled === 'Delete' && ownerReferences.some(({ kind }) => kind === 'Pod');
-    if (isStale) return { name, why: 'stale' };
+    const isOfEarlierSet = ownerReferences.some((owner) => isOfSet(owner, setName) && owner.uid !== uid);
+    const isOfEarlierPod = retention?.whenScaled === 'Delete' && podReferences(scene, ordinal, claim).length > 0;
+    if (isOfEarlierPod || (retention && isOfEarlierSet)) return { name, why: 'stale' };
   }
   return undefined;
+}
+
+/**
+ * Where PVCs are kept: takes the references to an earlier pod off those of an ordinal without a pod. Otherwise they would be
+ * deleted although the new pod uses them.
+ */
+export function freedClaims(scene: StatefulSetScene, ordinal: number): readonly Intention[] {
+  if (retentionOf(scene)?.whenScaled !== 'Retain') return [];
+  return claimsAt(scene, ordinal).flatMap((claim) => {
+    const removed = podReferences(scene, ordinal, claim);
+    return removed.length > 0 ? [ownerChange(claim, { removed })] : [];
+  });
+}
+
+/**
+ * AS-82: whether a PVC of the pod would be deleted with it although it is to be kept. Its owners are changed in the same pass,
+ * which may fail.
+ */
+export function losesClaim(scene: StatefulSetScene, { ordinal }: Replica): boolean {
+  if (retentionOf(scene) === undefined || goesWithPod(scene, ordinal)) return false;
+  return claimsAt(scene, ordinal).some(
+    (claim) => claim.metadata.deletionTimestamp === undefined && podReferences(scene, ordinal, claim).length > 0,
+  );
+}
+
+function podReferences({ owner }: StatefulSetScene, ordinal: number, { metadata }: VolumeClaim) {
+  const podName = `${owner.metadata.name}-${ordinal}`;
+  return (metadata.ownerReferences ?? []).filter((reference) => isOfPod(reference, podName));
+}
+
+/** AS-80: whether PVCs of this ordinal are deleted with its pod. */
+export function goesWithPod(scene: StatefulSetScene, ordinal: number): boolean {
+  return retentionOf(scene)?.whenScaled === 'Delete' && !scene.ordinals.isWanted(ordinal);
 }
 
 /** AS-32: the PVCs that a pending pod lacks. */
@@ -90,10 +126,9 @@ function retentionOf({ owner, input }: Pick<StatefulSetScene, 'owner' | 'input'>
 
 /** The changes of the owners of the PVCs of these pods that the policy asks for (AS-80). Those of others stay. */
 export function claimOwners(scene: StatefulSetScene, replicas: readonly Replica[]): readonly Intention[] {
-  const retention = retentionOf(scene);
-  if (retention === undefined || !scene.owner.spec.volumeClaimTemplates?.length) return [];
+  if (retentionOf(scene) === undefined || !scene.owner.spec.volumeClaimTemplates?.length) return [];
   return replicas.flatMap((replica) => {
-    const wanted = ownerFor(scene, replica, retention);
+    const wanted = ownerFor(scene, replica);
     return claimsAt(scene, replica.ordinal).flatMap((claim): readonly Intention[] => {
       const { ownerReferences = [], deletionTimestamp } = claim.metadata;
       const kept = ownerReferences.find(({ uid, kind }) => uid === wanted?.uid && kind === wanted.kind);
@@ -107,13 +142,9 @@ export function claimOwners(scene: StatefulSetScene, replicas: readonly Replica[
 }
 
 /** AS-80: the table. */
-function ownerFor(
-  { owner, ordinals }: StatefulSetScene,
-  { ordinal, pod }: Replica,
-  { whenDeleted, whenScaled }: NonNullable<ReturnType<typeof retentionOf>>,
-): OwnerReference | undefined {
-  if (whenScaled === 'Delete' && !ordinals.isWanted(ordinal)) return referenceTo(kubeResource.pods, pod.pod);
-  return whenDeleted === 'Delete' ? referenceTo(statefulSets, owner) : undefined;
+function ownerFor(scene: StatefulSetScene, { ordinal, pod }: Replica): OwnerReference | undefined {
+  if (goesWithPod(scene, ordinal)) return referenceTo(kubeResource.pods, pod.pod);
+  return retentionOf(scene)?.whenDeleted === 'Delete' ? referenceTo(statefulSets, scene.owner) : undefined;
 }
 
 function referenceTo(resource: Resource, { metadata: { name, uid } }: Pick<VolumeClaim, 'metadata'>): OwnerReference {

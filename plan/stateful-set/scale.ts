@@ -13,7 +13,15 @@ import { deletion, writes } from '../fleet/pod-writes.ts';
 import type { FleetPod } from '../fleet/pods.ts';
 import { isAtGoal, isInDoubt } from '../fleet/scene.ts';
 import type { Intention } from '../fleet/steps.ts';
-import { type BlockedClaim, blockedClaim, claimOwners, missingClaims } from './claims.ts';
+import {
+  type BlockedClaim,
+  blockedClaim,
+  claimOwners,
+  freedClaims,
+  goesWithPod,
+  losesClaim,
+  missingClaims,
+} from './claims.ts';
 import { budgetOf, type Replica, type StatefulSetScene, unavailableReplicas } from './scene.ts';
 
 /** What keeps the pod of an ordinal from being created. */
@@ -40,12 +48,17 @@ export function planScale(scene: StatefulSetScene): StatefulSetScale {
   const kept = keepReplicas(scene);
   const isAtRest = kept.inTheWay === undefined && kept.steps.length + kept.held.length + adopted.size === 0;
   const isOpen = !scene.isOrdered || isAtRest;
-  const removed = isOpen ? removeCondemned(scene) : nothing;
+  // AS-81: the owners of PVCs come before the first deletion. A PVC that is to be kept is so at once.
+  const owners = claimOwners(
+    scene,
+    condemned.filter(({ ordinal }) => isOpen || !goesWithPod(scene, ordinal)),
+  );
+  const removed = isOpen && owners.length === 0 ? removeCondemned(scene) : nothing;
   const mayDelete = isOpen && !(scene.isOrdered && condemned.length > 0);
   const named = mayDelete ? deleteNamed(scene, kept.steps) : { steps: [], spared: [] };
   const missing = replicas - replicaPods.length;
   return {
-    steps: [...kept.steps, ...removed.steps, ...named.steps],
+    steps: [...kept.steps, ...owners, ...removed.steps, ...named.steps],
     events: [],
     missing,
     surplus: condemned.length,
@@ -78,7 +91,8 @@ function keepReplicas(scene: StatefulSetScene): Part & Pick<StatefulSetScale, 'h
   const keep = (replica: Replica) => {
     const { pod } = replica;
     // AS-36: what has ended is deleted whatever the budget, or it would never be replaced.
-    if (isFinished(pod.pod) && !pod.isTerminating) steps.push(...deletion(scene, pod));
+    if (isFinished(pod.pod) && !pod.isTerminating)
+      steps.push(...(losesClaim(scene, replica) ? [] : deletion(scene, pod)));
     else if (pod.pod.status?.phase === 'Pending' && !pod.isTerminating) steps.push(...missingClaims(scene, replica));
     if (pod.isAvailable) steps.push(...identity(scene, pod));
     else room--;
@@ -86,8 +100,9 @@ function keepReplicas(scene: StatefulSetScene): Part & Pick<StatefulSetScale, 'h
   };
   const create = (ordinal: number) => {
     const claim = blockedClaim(scene, ordinal);
+    const freed = freedClaims(scene, ordinal);
     if (claim) held.push({ podName: `${owner.metadata.name}-${ordinal}`, claim });
-    else steps.push(creation(scene, ordinal));
+    else steps.push(...(freed.length > 0 ? freed : [creation(scene, ordinal)]));
     creations++;
   };
   const result = (inTheWay?: FleetPod) => ({
@@ -148,9 +163,6 @@ function isOldAt(scene: StatefulSetScene, ordinal: number): boolean {
 /** AS-40, AS-41. */
 function removeCondemned(scene: StatefulSetScene): Part {
   const { condemned, isOrdered } = scene;
-  // AS-81: before the first of them is deleted.
-  const owners = claimOwners(scene, condemned);
-  if (owners.length > 0) return { steps: owners };
   if (!isOrdered) {
     return { steps: condemned.flatMap(({ pod }) => (pod.isTerminating ? [] : deletion(scene, pod))) };
   }
@@ -183,8 +195,10 @@ function deleteNamed(
   const spared: FleetPod[] = [];
   const inDoubt = replicaPods.filter(({ pod }) => pod.isAvailable && isInDoubt(scene, pod));
   let away = unavailableReplicas(scene) + inDoubt.length;
-  for (const { pod } of replicaPods.toReversed()) {
+  for (const replica of replicaPods.toReversed()) {
+    const { pod } = replica;
     if (!pod.isSpecified || pod.isTerminating || taken.has(pod.pod.metadata.uid)) continue;
+    if (losesClaim(scene, replica)) continue;
     if (pod.isAvailable && away >= maxUnavailable) {
       spared.push(pod);
       continue;

@@ -9,7 +9,7 @@ import type { KubeWriter } from '../../kube/fence.ts';
 import type { CloneSetInput } from '../../plan/cloneset/input.ts';
 import { planCloneSet } from '../../plan/cloneset/planner.ts';
 import { cloneSetRevisions } from '../../plan/cloneset/revisions.ts';
-import type { AsSeen } from '../../plan/fleet/pods.ts';
+import { type AsSeen, asSeen } from '../../plan/fleet/pods.ts';
 import { type FleetStep, FleetWriter } from '../../watcher/fleet/writer.ts';
 import { cloneSetSteps } from '../../watcher/kinds/cloneset/controller.ts';
 import { cloneSet, newName, nowMs, pod, pods, revisionOf, template, world } from '../support/cloneset-world.ts';
@@ -408,6 +408,16 @@ describe('the writer of CloneSets', () => {
       { preconditions: { uid: 'data-uid' } },
       { preconditions: { uid: 'data-uid', resourceVersion: '3' } },
     ]);
+  });
+
+  it('AS-81: deletes no pod, and gives no PVC to one, once the workload has changed', async () => {
+    const { act, calls } = writer();
+    const [seen] = pods('o', 1).map(asSeen);
+    if (seen === undefined) throw new Error('there is no pod');
+    const given = world({ set: cloneSet() });
+    expect(await act({ kind: 'deletePod', pod: seen, claims: [] }, given, () => false)).toBe(false);
+    expect(await act({ kind: 'writeClaim', claim: seen, patch: {} }, given, () => false)).toBe(false);
+    expect(calls).toEqual([]);
   });
 
   it('writes a pod step by step, each against the answer to the one before', async () => {

@@ -4,6 +4,7 @@ import type { Pod } from '../../api/core/pod.ts';
 import { isControlledBy } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { type StatefulSet, statefulSets } from '../../api/stateful-set/types.ts';
+import type { ListOptions } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';
 import type { VolumeClaim } from '../../plan/fleet/input.ts';
 import { statefulSetController } from '../../watcher/kinds/stateful-set/controller.ts';
@@ -24,7 +25,7 @@ async function run(
   { pods: of, claims = [] }: { readonly pods: readonly Pod[]; readonly claims?: readonly KubeObject[] },
   options: ControllerContextOptions = {},
 ): Promise<RunningController> {
-  const cluster = new MemoryCluster();
+  const { cluster = new MemoryCluster() } = options;
   cluster.put(statefulSets, owner);
   cluster.put(kubeResource.controllerRevisions, fresh);
   for (const one of of) cluster.put(kubeResource.pods, one);
@@ -83,10 +84,11 @@ describe('pods that have ended', () => {
   });
 });
 
+const asObject = (one: VolumeClaim) => ({ apiVersion: 'v1', kind: 'PersistentVolumeClaim', ...one });
+const ownersIn = ({ cluster }: RunningController, name: string) =>
+  cluster.look(kubeResource.persistentVolumeClaims, { namespace: 'shop', name })?.metadata.ownerReferences ?? [];
+
 describe('PVCs', () => {
-  const asObject = (one: VolumeClaim) => ({ apiVersion: 'v1', kind: 'PersistentVolumeClaim', ...one });
-  const ownersIn = ({ cluster }: RunningController, name: string) =>
-    cluster.look(kubeResource.persistentVolumeClaims, { namespace: 'shop', name })?.metadata.ownerReferences ?? [];
   const ofSet = { apiVersion: 'apps.kruise.io/v1beta1', kind: 'StatefulSet', name: 'web', uid };
 
   it('AS §3: counts those that satisfy their template', async () => {
@@ -116,6 +118,53 @@ describe('PVCs', () => {
     });
     await waitFor('the reference to go', () => ownersIn(controller, 'data-web-0').length === others.length);
     expect(controller.writes.filter(({ plural }) => plural === 'persistentvolumeclaims')).toHaveLength(2);
+  });
+});
+
+describe('AS-81: PVCs that go with their pods', () => {
+  const policy = { whenScaled: 'Delete' } as const;
+  const of = (replicas: number) => {
+    const owner = set({ replicas, volumeClaimTemplates: [data], persistentVolumeClaimRetentionPolicy: policy });
+    return { ...owner, metadata: { ...owner.metadata, generation: replicas } };
+  };
+  const podOf = (ordinal: number) => ({
+    ...{ apiVersion: 'v1', kind: 'Pod', name: `web-${ordinal}`, uid: `web-${ordinal}-uid` },
+  });
+  const isDeletion = ({ verb, plural }: SeenCall) => verb === 'delete' && plural === 'pods';
+  const world = { pods: pods(3, upToDate), claims: [0, 1, 2].map((ordinal) => asObject(claim(ordinal))) };
+
+  it('are kept when their pods, whose deletion was refused, are wanted again', async () => {
+    let attempts = 0;
+    const meet = (call: SeenCall) => {
+      if (!isDeletion(call)) return;
+      attempts += 1;
+      throw new KubeError({ status: 403, message: 'admission webhook "guard" denied the request: in use' });
+    };
+    const controller = await run(of(1), world, { meet });
+    await waitFor('both deletions to be tried', () => attempts >= 2);
+    expect([1, 2].map((ordinal) => ownersIn(controller, `data-web-${ordinal}`))).toEqual([[podOf(1)], [podOf(2)]]);
+    controller.cluster.put(statefulSets, of(3));
+    await waitFor('the PVCs to be kept', () =>
+      [1, 2].every((ordinal) => ownersIn(controller, `data-web-${ordinal}`).length === 0),
+    );
+    expect(controller.writes.filter(isDeletion)).toEqual([]);
+  });
+
+  it('are looked for whatever their labels when a change got no answer, and their pods deleted once it is seen', async () => {
+    const lists: ListOptions[] = [];
+    let isLost = false;
+    const cluster = new MemoryCluster();
+    const meet = (call: SeenCall) => {
+      if (call.verb === 'list' && call.plural === 'persistentvolumeclaims') lists.push(call.body as ListOptions);
+      if (isLost || !calls('patch', 'persistentvolumeclaims', 'data-web-2')(call)) return;
+      isLost = true;
+      cluster.put(kubeResource.persistentVolumeClaims, asObject(claim(2, { ownerReferences: [podOf(2)] })));
+      throw new KubeError({ status: 0, message: 'no answer within 30 s' });
+    };
+    const controller = await run(of(2), world, { cluster, meet });
+    await waitFor('the deletion', () => controller.writes.some(isDeletion));
+    expect(controller.writes.filter(({ plural }) => plural === 'persistentvolumeclaims')).toEqual([]);
+    expect(lists.map(({ labelSelector, metadataOnly }) => [labelSelector, metadataOnly])).toEqual([[undefined, true]]);
   });
 });
 

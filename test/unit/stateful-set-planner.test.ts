@@ -363,6 +363,83 @@ describe('PVCs', () => {
     expect(ownersAfter(result, claims)).toEqual([[other]]);
   });
 
+  describe('of an ordinal that is wanted again', () => {
+    const policy = { whenScaled: 'Delete' } as const;
+    const of = (more: Parameters<typeof set>[0] = {}, rollingUpdate = {}) =>
+      set({ volumeClaimTemplates: [data], persistentVolumeClaimRetentionPolicy: policy, ...more }, rollingUpdate);
+    const condemned = [claim(0), claim(1, { ownerReferences: [ofPod] }), claim(2)];
+    const steps = ({ upkeep }: Plan) => upkeep.map(({ kind }) => kind);
+
+    it.each([
+      ['is there', {}],
+      ['is being deleted', { going: true }],
+    ])('AS-81: drop the reference to the pod while it %s', (_, state) => {
+      const result = plan(of(), [pod(0), pod(1, state), pod(2)], { claims: condemned });
+      expect(ownersAfter(result, condemned)).toEqual([[], [], []]);
+    });
+
+    it('AS-81: drop it in order as well, behind a pod that is not available', () => {
+      const result = plan(of(ordered), [pod(0, { ready: false }), pod(1), pod(2)], { claims: condemned });
+      expect(ownersAfter(result, condemned)).toEqual([[], [], []]);
+    });
+
+    it.each([
+      ['has ended', 'Parallel', { phase: 'Failed' }],
+      ['has ended', 'OrderedReady', { phase: 'Failed' }],
+      ['is to be deleted', 'Parallel', { labels: specified }],
+      ['is to be deleted', 'OrderedReady', { labels: specified }],
+    ] as const)('AS-82: drop it before a pod that %s is deleted (%s)', (_, podManagementPolicy, state) => {
+      const given = [pod(0), pod(1, state), pod(2)];
+      const owner = of({ podManagementPolicy });
+      expect(steps(plan(owner, given, { claims: condemned }))).toEqual(['writeClaim']);
+      expect(steps(plan(owner, given, { claims: [claim(0), claim(1), claim(2)] }))).toEqual(['deletePod']);
+    });
+
+    it('AS-82: a pod that is to be recreated for an update keeps its PVC', () => {
+      const owner = of({ replicas: 2 }, { podUpdatePolicy: 'ReCreate' });
+      const given = [pod(0, { of: fresh }), pod(1)];
+      const first = plan(owner, given, { claims: condemned, permit });
+      expect([steps(first), begun(first)]).toEqual([['writeClaim'], ['web-1']]);
+      const marked = [pod(0, { of: fresh }), pod(1, { labels: specified })];
+      expect(deleted(plan(owner, marked, { claims: condemned, permit }))).toEqual([]);
+      expect(deleted(plan(owner, marked, { claims: [claim(0), claim(1)], permit }))).toEqual(['web-1']);
+    });
+
+    it('AS-31, AS-81: whose earlier pod is gone, drop its reference before the pod is created where PVCs are kept', () => {
+      const kept = of({ persistentVolumeClaimRetentionPolicy: { whenScaled: 'Retain' } });
+      const result = plan(kept, [pod(0), pod(2)], { claims: condemned });
+      expect([created(result), ownersAfter(result, condemned)]).toEqual([[], [[], [], []]]);
+      expect(created(plan(kept, [pod(0), pod(2)], { claims: [claim(0), claim(1), claim(2)] }))).toEqual(['web-1']);
+    });
+
+    it('AS-31: may belong to pods of other names, whose references stay', () => {
+      const other = { ...ofPod, name: 'db-1' };
+      const claims = [claim(0), claim(1, { ownerReferences: [other] }), claim(2)];
+      expect(created(plan(of(), [pod(0), pod(2)], { claims }))).toEqual(['web-1']);
+      expect(ownersAfter(plan(of(), pods(3), { claims }), claims)).toEqual([[], [other], []]);
+    });
+  });
+
+  it('AS-80, AS-81: of pods that are too many are kept at once where that is wanted, also behind a pod in the way', () => {
+    const owner = set({ ...ordered, replicas: 1, volumeClaimTemplates: [data] });
+    const claims = [claim(0), claim(1, { ownerReferences: [ofPod] })];
+    for (const state of [{}, { going: true }]) {
+      const result = plan(owner, [pod(0, { ready: false }), pod(1, state)], { claims });
+      expect([ownersAfter(result, claims), deleted(result)]).toEqual([[[], []], []]);
+    }
+    const policy = { whenScaled: 'Delete' } as const;
+    const going = set({ ...owner.spec, persistentVolumeClaimRetentionPolicy: policy });
+    const result = plan(going, [pod(0, { ready: false }), pod(1)], { claims: [claim(0), claim(1)] });
+    expect(result.upkeep).toEqual([]);
+  });
+
+  it('AS-31: is not taken over from an earlier StatefulSet of the name, with which it is deleted', () => {
+    const owner = set({ volumeClaimTemplates: [data] });
+    const earlier = claim(1, { ownerReferences: [{ ...ofSet, uid: 'an-earlier-uid' }] });
+    const result = plan(owner, [pod(0), pod(2)], { claims: [claim(0), earlier, claim(2)] });
+    expect([created(result), reason(result)]).toEqual([[], 'ClaimOfEarlierPod']);
+  });
+
   it('AS-84: without the gate nothing is changed', () => {
     const owner = set({
       replicas: 1,

@@ -16,6 +16,7 @@ import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { type Cache, compareVersions } from '../../kube/cache.ts';
+import type { ListOptions } from '../../kube/client.ts';
 import type { Term } from '../../kube/leader.ts';
 import { RecentlySeen } from '../../kube/recently-seen.ts';
 import { type FleetFailures, type FleetInput, fleetInput } from '../../plan/fleet/input.ts';
@@ -292,20 +293,23 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     const signal = AbortSignal.any([stop, AbortSignal.timeout(catchUpMs)]);
     const { kube } = this.#context;
     const { name, namespace = '' } = owner.metadata;
-    const matches = labelMatcher(owner.spec.selector) ?? (() => false);
-    const labelSelector = formatSelector(owner.spec.selector);
+    const selected = {
+      matches: labelMatcher(owner.spec.selector) ?? (() => false),
+      labelSelector: formatSelector(owner.spec.selector),
+    };
 
     const shown = async <T extends KubeObject>(
       of: Resource,
       cache: Cache<T>,
       present: readonly T[] = ownedBy(cache, resource, uid),
+      { matches, ...selection }: { readonly matches: typeof selected.matches } & ListOptions = selected,
     ) => {
       const listed = new Set<string>();
       const seen: Promise<void>[] = [];
       for (let next: string | undefined, more = true; more; more = next !== undefined) {
         const page = await kube.list<T>(of, {
+          ...selection,
           namespace,
-          labelSelector,
           limit: pageSize,
           continue: next,
           signal,
@@ -341,7 +345,12 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       shown(kubeResource.pods, this.#pods),
       shown(kubeResource.controllerRevisions, this.#revisions),
       owner.spec.volumeClaimTemplates
-        ? shown(kubeResource.persistentVolumeClaims, this.#claims, this.#claimsOf(owner))
+        ? shown(
+            kubeResource.persistentVolumeClaims,
+            this.#claims,
+            this.#claimsOf(owner),
+            this.#definition.claimSeries && whateverLabels,
+          )
         : undefined,
     ]);
   }
@@ -506,6 +515,9 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     }
   }
 }
+
+/** PVCs that belong to a pod by their name may have been created by users. */
+const whateverLabels = { matches: () => true, metadataOnly: true } as const;
 
 type Planned<Owner extends Workload> = FleetPlan<FleetStep<Owner['status'] & object>> & ForRollOut;
 

@@ -185,7 +185,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       case 'createPod':
         return this.#createPod(world, step);
       case 'deletePod':
-        return this.#deletePod(owner, step);
+        return mayGoOn() ? this.#deletePod(owner, step) : undefined;
       case 'adoptPod':
       case 'writePod':
         return this.#told(
@@ -223,6 +223,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
           (why) => events.claimDeleteFailed(step.claim.name, why),
         );
       case 'writeClaim':
+        if (!mayGoOn()) return undefined;
         return this.#told(
           owner,
           patchAsSeen(kube, kubeResource.persistentVolumeClaims, caches.claims, step.claim, step.patch, {
