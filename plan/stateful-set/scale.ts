@@ -85,6 +85,7 @@ function keepReplicas(scene: StatefulSetScene): Part & Pick<StatefulSetScale, 'h
   const held: HeldCreation[] = [];
   let room = isOrdered || limit === undefined ? Number.POSITIVE_INFINITY : budgetOf(limit, replicas);
   let creations = 0;
+  let newOld = 0;
   let next = 0;
 
   /** Whether the pod lets the walk go on. */
@@ -99,10 +100,12 @@ function keepReplicas(scene: StatefulSetScene): Part & Pick<StatefulSetScale, 'h
     return pod.isAvailable || !isOrdered;
   };
   const create = (ordinal: number) => {
+    const isOld = isOldAt(scene, ordinal, newOld);
+    if (isOld) newOld++;
     const claim = blockedClaim(scene, ordinal);
     const freed = freedClaims(scene, ordinal);
     if (claim) held.push({ podName: `${owner.metadata.name}-${ordinal}`, claim });
-    else steps.push(...(freed.length > 0 ? freed : [creation(scene, ordinal)]));
+    else steps.push(...(freed.length > 0 ? freed : [creation(scene, ordinal, isOld)]));
     creations++;
   };
   const result = (inTheWay?: FleetPod) => ({
@@ -140,24 +143,24 @@ function identityLabels(name: string, ordinal: string, gates: { readonly PodInde
 }
 
 /** AS-10, AS-21, AS-51. */
-function creation(scene: StatefulSetScene, ordinal: number): Intention {
+function creation(scene: StatefulSetScene, ordinal: number, isOld: boolean): Intention {
   const { resource, owner, scheme, input, now } = scene;
   const name = `${owner.metadata.name}-${ordinal}`;
   return newPod({
     ...{ resource, owner, scheme, name, now, suffix: String(ordinal), labels: {}, controlsClaims: false },
     ...{ claims: input.claims, gates: input.gates },
-    revision: isOldAt(scene, ordinal) ? scene.other : scene.target,
+    revision: isOld ? scene.other : scene.target,
     podLabels: identityLabels(name, String(ordinal), input.gates),
     spec: { hostname: name, ...(owner.spec.serviceName && { subdomain: owner.spec.serviceName }) },
   });
 }
 
-/** AS-51: whether a new pod at this ordinal gets the old revision. */
-function isOldAt(scene: StatefulSetScene, ordinal: number): boolean {
+/** AS-51: whether a new pod at this ordinal gets the old revision. `newOld`: so many new pods below it do. */
+function isOldAt(scene: StatefulSetScene, ordinal: number, newOld: number): boolean {
   const { partition, strategy, ordinals, rollingUpdate, replicaPods } = scene;
   if (strategy.isOnDelete || scene.isUndo) return false;
   if (rollingUpdate.unorderedUpdate === undefined) return ordinals.below(ordinal) < partition;
-  return replicaPods.filter(({ pod }) => !isAtGoal(scene, pod)).length < partition;
+  return replicaPods.filter(({ pod }) => !isAtGoal(scene, pod)).length + newOld < partition;
 }
 
 /** AS-40, AS-41. */

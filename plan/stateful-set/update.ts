@@ -25,13 +25,15 @@ function candidatesOf(scene: StatefulSetScene): readonly FleetPod[] {
     return descending.filter(({ ordinal }) => ordinals.below(ordinal) >= partition).map(({ pod }) => pod); // AS-52
   }
   const falling = descending.map(({ pod }) => pod);
-  // AS-53: pods that need nothing any more use up the slots first.
+  // AS-53: pods that need nothing any more use up the slots first, and so do missing ones that will be of the new revision: what is
+  // left to others goes to all but those that stay old (AS-50).
   const isAhead = (pod: FleetPod) =>
     pod.isTerminating ||
     isAtGoal(scene, pod) ||
     (input.gates.PreparingUpdateAsUpdate && pod.state === 'PreparingUpdate');
   const others = falling.filter((pod) => !isAhead(pod)).toSorted(byPriority(unorderedUpdate.priorityStrategy)); // AS-54
-  return [...falling.filter(isAhead), ...others].slice(0, Math.max(replicas - partition, 0));
+  const left = others.slice(0, Math.max(others.length - partition, 0));
+  return [...falling.filter(isAhead), ...left].slice(0, Math.max(replicas - partition, 0));
 }
 
 /** AS-61, AS-62: the pods with the budget of maxUnavailable; pods that are unavailable already do not ask for it. */

@@ -292,6 +292,59 @@ describe('updating', () => {
     expect(begun(plan(partitioned, [pod(0), pod(1, { going: true }), pod(2)], { permit }))).toEqual([]);
   });
 
+  describe('without order', () => {
+    const unordered = (more: Parameters<typeof set>[0], rollingUpdate: Parameters<typeof set>[1]) =>
+      set(more, { ...inPlace, maxUnavailable: 5, unorderedUpdate: {}, ...rollingUpdate });
+    const imagesOf = ({ upkeep }: Plan) =>
+      upkeep.flatMap((step) => {
+        if (step.kind !== 'createPod') return [];
+        const labels = objectOr(objectOr(step.pod.metadata).labels);
+        return [`${step.name}: ${labels['controller-revision-hash'] === old.metadata.name ? 'old' : 'new'}`];
+      });
+    /** No pod can be created at this ordinal. */
+    const heldAt = (...held: readonly number[]) => held.map((ordinal) => claim(ordinal, { deletionTimestamp: now }));
+
+    it('AS-50: reserved ordinals and pods that are too many do not count, pods at the goal do', () => {
+      const owner = unordered({ reserveOrdinals: [1] }, { partition: 1 });
+      // nothing is begun beside a deletion
+      const others = [pod(1, { going: true }), pod(5, { of: fresh, going: true })];
+      const all = [pod(0), pod(2), pod(3), ...others];
+      expect(begun(plan(owner, all, { permit }))).toEqual(['web-3', 'web-2']);
+      const started = plan(owner, [pod(0), pod(2, { of: fresh }), pod(3), ...others], { permit });
+      expect(begun(started)).toEqual(['web-3']);
+      const reached = plan(owner, [pod(0), pod(2, { of: fresh }), pod(3, { of: fresh }), ...others], { permit });
+      expect([begun(reached), reached.rollOut?.isWanted]).toEqual([[], false]);
+    });
+
+    it('AS-50, AS-55: so many pods stay old, and no updated one goes back', () => {
+      const owner = unordered({}, { partition: 3 });
+      const result = plan(owner, [pod(0, { of: fresh }), pod(1), pod(2)], { permit });
+      expect([begun(result), result.rollOut?.isWanted]).toEqual([[], false]);
+      expect(plan(owner, [pod(0), pod(1), pod(2, { going: true })]).rollOut?.isWanted).toBe(false);
+    });
+
+    it('AS-53: a pod that is missing and to be created of the new revision uses up a slot', () => {
+      const owner = unordered({ replicas: 4, volumeClaimTemplates: [data] }, { partition: 2 });
+      const claims = [claim(0), claim(1), claim(2), ...heldAt(3)];
+      expect(begun(plan(owner, pods(3), { permit, claims }))).toEqual(['web-2']);
+      // and one that is to be created of the old revision none
+      const updated = [pod(0), pod(1, { of: fresh }), pod(2, { of: fresh })];
+      expect(begun(plan(owner, updated, { permit, claims }))).toEqual([]);
+    });
+
+    it('AS-51: of pods that are missing as many are created of the old revision as are to stay old', () => {
+      expect(imagesOf(plan(unordered({}, { partition: 1 }), []))).toEqual(['web-0: old', 'web-1: new', 'web-2: new']);
+      const owner = unordered({ replicas: 4, volumeClaimTemplates: [data] }, { partition: 2 });
+      expect(imagesOf(plan(owner, [pod(3)], { claims: [...heldAt(0), claim(3)] }))).toEqual([
+        'web-1: new',
+        'web-2: new',
+      ]);
+      // those that are too many are none of them
+      const shrunk = unordered({ replicas: 2 }, { partition: 1 });
+      expect(imagesOf(plan(shrunk, [pod(5, { going: true })]))).toEqual(['web-0: old', 'web-1: new']);
+    });
+  });
+
   it('AS-56: with OnDelete nothing is updated, and labels for deletion are ignored', () => {
     const owner = set({ updateStrategy: { type: 'OnDelete' } });
     const result = plan(owner, [pod(0), pod(1), pod(2, { labels: specified })], { permit });
