@@ -7,6 +7,8 @@ import { type StatefulSet, statefulSets } from '../../api/stateful-set/types.ts'
 import type { ListOptions } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';
 import type { VolumeClaim } from '../../plan/fleet/input.ts';
+import type { FailedStep } from '../../watcher/fleet/failed-steps.ts';
+import { FleetQueue } from '../../watcher/fleet/queue.ts';
 import { statefulSetController } from '../../watcher/kinds/stateful-set/controller.ts';
 import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
@@ -46,6 +48,11 @@ const eventsIn = ({ cluster }: RunningController) =>
   cluster
     .all<KubeObject & { readonly reason: string; readonly message: string }>(kubeResource.events)
     .map(({ reason, message }) => `${reason}: ${message}`);
+
+function failedSteps({ controller }: RunningController): readonly FailedStep<{ readonly kind: string }>[] {
+  const queue = controller.fleet?.queue();
+  return queue instanceof FleetQueue ? queue.failedSteps(uid) : [];
+}
 
 const upToDate = { of: fresh };
 
@@ -165,6 +172,37 @@ describe('AS-81: PVCs that go with their pods', () => {
     await waitFor('the deletion', () => controller.writes.some(isDeletion));
     expect(controller.writes.filter(({ plural }) => plural === 'persistentvolumeclaims')).toEqual([]);
     expect(lists.map(({ labelSelector, metadataOnly }) => [labelSelector, metadataOnly])).toEqual([[undefined, true]]);
+  });
+});
+
+describe('AS-31: a pod whose name another one has', () => {
+  const others = {
+    'of another workload': { ownerReferences: [{ ...pod(1).metadata.ownerReferences?.[0], uid: 'another-uid' }] },
+    'that nobody controls and that does not match': { ownerReferences: [], labels: { app: 'db' } },
+    'that is being deleted': { ownerReferences: [], deletionTimestamp: now, finalizers: ['example.com/hold'] },
+  };
+
+  it.each(Object.entries(others))('%s, is tried again at once when that one is gone', async (_, metadata) => {
+    const there = pod(1, upToDate);
+    const other = { ...there, metadata: { ...there.metadata, ...metadata } } as Pod;
+    let isRefusing = false;
+    const meet = (call: SeenCall) => {
+      if (!isRefusing || !calls('create', 'pods', 'web-1')(call)) return;
+      throw new KubeError({ status: 403, message: 'exceeded quota' });
+    };
+    const controller = await run(set(), { pods: [pod(0, upToDate), other, pod(2, upToDate)] }, { meet });
+    const [failed] = await waitFor('three attempts', () => {
+      const all = failedSteps(controller);
+      return all.some(({ attempts }) => attempts >= 3) && all;
+    });
+    expect(failed?.step).toMatchObject({ kind: 'createPod', name: 'web-1' });
+    isRefusing = true;
+    controller.cluster.remove(kubeResource.pods, { namespace: 'shop', name: 'web-1' });
+    const attempts = await waitFor('the next attempt', () => {
+      const [last] = failedSteps(controller);
+      return String(last?.error).includes('exceeded quota') && last?.attempts;
+    });
+    expect(attempts).toBe(1);
   });
 });
 

@@ -464,6 +464,8 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     if (this.#definition.adopts) {
       this.#pods.onChange(({ before, after }) => {
         for (const uid of this.#adoptersOf(before, after)) changed(uid);
+        // its name is free
+        if (before && after === undefined) for (const uid of this.#namesakesOf(before)) edited(uid);
       });
     }
     // a workload looks at its jobs when they come and go, and when one has got its image onto another node
@@ -499,6 +501,13 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
           .map(({ metadata }) => metadata.uid),
       ),
     );
+  }
+
+  /** The workloads of which a pod may have the name of this one: `web` of `web-7`. */
+  #namesakesOf({ metadata: { name, namespace = '' } }: Pod): readonly string[] {
+    const ownerName = /^(.+)-\d+$/.exec(name)?.[1];
+    const owners = ownerName === undefined ? [] : inNamespace(this.#owners, namespace);
+    return owners.filter(({ metadata }) => metadata.name === ownerName).map(({ metadata }) => metadata.uid);
   }
 
   /** Finds out whether pods are resized through a subresource of theirs, which is how 1.33 and later do it. */
