@@ -246,6 +246,22 @@ describe('adoption', () => {
     },
   );
 
+  it('AS-11: says nothing of a pod that is released, and why one cannot be', async () => {
+    let isRefusing = true;
+    const stray = pod(5, { ...upToDate, labels: { app: 'db' } });
+    const meet = (call: SeenCall) => {
+      if (isRefusing && calls('patch', 'pods', 'web-5')(call)) throw refused();
+    };
+    const controller = await run(set(), { pods: [...pods(3, upToDate), stray] }, { meet });
+    await waitFor('the wait', () => statusIn(controller)?.waitingFor?.reason === 'CannotUpdate');
+    isRefusing = false;
+    await waitFor('the release', () => podIn(controller, 'web-5')?.metadata.ownerReferences?.length === 0);
+    await waitFor('the wait to end', () => statusIn(controller)?.waitingFor === undefined);
+    expect(eventsIn(controller)).toEqual([
+      expect.stringMatching(/^FailedUpdate: update Pod web-5 in StatefulSet web failed error: .*frozen$/),
+    ]);
+  });
+
   it('AS-11, AS-12: adopts pods of ordinals that are not wanted as well, and deletes them', async () => {
     const controller = await run(set({ replicas: 1 }), { pods: [...pods(1, upToDate), orphaned(pod(4, upToDate))] });
     await waitFor('the deletion', () => controller.writes.some(calls('delete', 'pods', 'web-4')));
