@@ -87,13 +87,15 @@ export function freedClaims(scene: StatefulSetScene, ordinal: number): readonly 
 
 /**
  * AS-82: whether a PVC of the pod would be deleted with it although it is to be kept. Its owners are changed in the same pass,
- * which may fail.
+ * which may fail; or an earlier change may still be made, that was decided on when it was not to be kept.
  */
 export function losesClaim(scene: StatefulSetScene, { ordinal }: Replica): boolean {
   if (retentionOf(scene) === undefined || goesWithPod(scene, ordinal)) return false;
-  return claimsAt(scene, ordinal).some(
-    (claim) => claim.metadata.deletionTimestamp === undefined && podReferences(scene, ordinal, claim).length > 0,
-  );
+  return claimsAt(scene, ordinal).some((claim) => {
+    const { uid, deletionTimestamp } = claim.metadata;
+    if (deletionTimestamp !== undefined) return false;
+    return podReferences(scene, ordinal, claim).length > 0 || scene.input.claimsInDoubt?.has(uid) === true;
+  });
 }
 
 function podReferences({ owner }: StatefulSetScene, ordinal: number, { metadata }: VolumeClaim) {

@@ -157,6 +157,25 @@ describe('AS-81: PVCs that go with their pods', () => {
     expect(controller.writes.filter(isDeletion)).toEqual([]);
   });
 
+  it('are not lost to a change without an answer that comes late: it is waited out', async () => {
+    let nowMs = Date.parse(now);
+    const isLost = calls('patch', 'persistentvolumeclaims', 'data-web-2');
+    const meet = (call: SeenCall) => {
+      if (isLost(call)) throw new KubeError({ status: 0, message: 'no answer within 30 s' });
+    };
+    const controller = await run(of(2), world, { meet, now: () => nowMs });
+    await waitFor('the change', () => controller.cluster.calls.includes('patch persistentvolumeclaims/data-web-2'));
+    controller.cluster.put(kubeResource.pods, pod(2, { ...upToDate, phase: 'Failed' }));
+    controller.cluster.put(statefulSets, of(3));
+    await waitFor('the status', () => statusIn(controller)?.observedGeneration === 3);
+    controller.controller.wantAll();
+    await waitFor('a further pass', () => statusIn(controller)?.readyReplicas === 2);
+    expect(controller.writes.filter(isDeletion)).toEqual([]);
+    nowMs += 61_000;
+    controller.controller.wantAll();
+    await waitFor('the deletion', () => controller.writes.some(isDeletion));
+  });
+
   it('are looked for whatever their labels when a change got no answer, and their pods deleted once it is seen', async () => {
     const lists: ListOptions[] = [];
     let isLost = false;

@@ -448,6 +448,15 @@ describe('PVCs', () => {
       expect(steps(plan(owner, given, { claims: [claim(0), claim(1), claim(2)] }))).toEqual(['deletePod']);
     });
 
+    it('AS-82: may still be given to its pod by a change without an answer, which is waited out before a deletion', () => {
+      const claims = [claim(0), claim(1), claim(2)];
+      const claimsInDoubt = new Set(['data-web-1-uid']);
+      const ended = [pod(0), pod(1, { phase: 'Failed' }), pod(2, { phase: 'Failed' })];
+      expect(deleted(plan(of(), ended, { claims, claimsInDoubt }))).toEqual(['web-2']);
+      // what is too many goes in any case
+      expect(deleted(plan(of({ replicas: 1 }), pods(2), { claims: condemned, claimsInDoubt }))).toEqual(['web-1']);
+    });
+
     it('AS-82: a pod that is to be recreated for an update keeps its PVC', () => {
       const owner = of({ replicas: 2 }, { podUpdatePolicy: 'ReCreate' });
       const given = [pod(0, { of: fresh }), pod(1)];

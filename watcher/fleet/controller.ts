@@ -18,6 +18,7 @@ import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types
 import { type Cache, compareVersions } from '../../kube/cache.ts';
 import type { ListOptions } from '../../kube/client.ts';
 import type { Term } from '../../kube/leader.ts';
+import { mayBeMade } from '../../kube/moved-on.ts';
 import { RecentlySeen } from '../../kube/recently-seen.ts';
 import { type FleetFailures, type FleetInput, fleetInput } from '../../plan/fleet/input.ts';
 import type { FleetPlan, Permit } from '../../plan/fleet/permit.ts';
@@ -43,6 +44,7 @@ import {
 } from './owned.ts';
 import { FleetQueue } from './queue.ts';
 import { type ForRollOut, RollOuts } from './roll-outs.ts';
+import { requestMs } from './unanswered-updates.ts';
 import { type FleetStep, FleetWriter, type FleetWriterOptions, onlyTells, retryKeyOf, togetherOf } from './writer.ts';
 
 /** For so long no new pod gets the name of one that has gone: people and logs know pods by name. */
@@ -105,6 +107,8 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
   readonly #growing = new Set<string>();
   /** UIDs of PVCs that have to go if their pod is going, with that of the pod; by workload. */
   readonly #owedClaims = new Map<string, ReadonlyMap<string, string>>();
+  /** UIDs of PVCs of which a change got no answer. */
+  readonly #claimsInDoubt = new RecentlySeen(requestMs);
   #queue: FleetQueue<World, FleetStep<Owner['status'] & object>, Planned<Owner>> | undefined;
   #hasResizeSubresource: boolean | undefined;
 
@@ -195,6 +199,9 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       revisions: [...ownedBy(this.#revisions, resource, uid), ...orphansIn(this.#revisions, namespace)],
       pullJobs: ownedBy(this.#pullJobs, resource, uid),
     };
+    const claimsInDoubt = found.claims
+      .map(({ metadata }) => metadata.uid)
+      .filter((claim) => this.#claimsInDoubt.has(claim, now()));
     const input = fleetInput(owner, found, {
       ...(owedClaims && { owedClaims }),
       gates: config.featureGates,
@@ -208,6 +215,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       spentNames: this.#spent.size,
       ...(refused && { refused }),
       ...(inDoubt && { inDoubt }),
+      ...(claimsInDoubt.length > 0 && { claimsInDoubt: new Set(claimsInDoubt) }),
       // a failing pod that is tried first in each pass would starve those behind it
       ...(failures ? { failures } : { mostStarts: mostAtOnce.starts }),
     });
@@ -257,6 +265,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       return seen;
     } catch (error) {
       if (isCreation) this.#growing.delete(uid);
+      if (step.kind === 'writeClaim' && mayBeMade(error)) this.#claimsInDoubt.add(step.claim.uid, this.#context.now());
       throw error;
     }
   }

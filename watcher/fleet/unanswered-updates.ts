@@ -7,7 +7,7 @@ import type { StepPod } from './kind.ts';
 /** So long requests for a pod are sent of which none gets an answer. */
 const sentForMs = 60_000;
 /** So long after it was given up the API server may work on a request, by its default for `--request-timeout`. */
-const requestMs = 60_000;
+export const requestMs = 60_000;
 
 interface Unanswered {
   readonly pod: StepPod;
