@@ -426,14 +426,16 @@ function trimClaim(claim: KubeObject & VolumeClaim): KubeObject & VolumeClaim {
   const labels = firstOf(metadata.labels, (key) => readLabels.includes(key));
   const { ownerReferences: owners } = metadata;
   const ownerReferences =
-    (owners?.length ?? 0) > mostOwners ? owners?.filter((owner) => mayBeReplacedIn(claim, owner)) : owners;
+    (owners?.length ?? 0) > mostOwners
+      ? owners?.filter((owner) => isReadOf(claim, owner)).slice(0, mostOwners)
+      : owners;
   const trimmed = { apiVersion, kind, metadata: { ...identity(metadata), ...present({ labels, ownerReferences }) } };
   const isOfSeries = endsWithOrdinal(metadata) && !owners?.some((owner) => owner.controller && isOurs(owner));
   return isOfSeries ? { ...trimmed, ...sizesOf(claim) } : trimmed;
 }
 
 /** Whether a reference is the controller's, or the StatefulSet's or its pod's, which the PVC has in its name. */
-function mayBeReplacedIn({ metadata }: VolumeClaim, owner: OwnerReference): boolean {
+function isReadOf({ metadata }: VolumeClaim, owner: OwnerReference): boolean {
   if (owner.controller) return true;
   if (owner.kind === 'Pod') return metadata.name.endsWith(`-${owner.name}`);
   return owner.kind === statefulSets.kind && isOurs(owner) && metadata.name.includes(`-${owner.name}-`);

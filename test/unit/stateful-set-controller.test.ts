@@ -126,6 +126,26 @@ describe('PVCs', () => {
     await waitFor('the reference to go', () => ownersIn(controller, 'data-web-0').length === others.length);
     expect(controller.writes.filter(({ plural }) => plural === 'persistentvolumeclaims')).toHaveLength(2);
   });
+
+  it('AS-80: does not ask without end for a reference that is there, behind more than are kept', async () => {
+    const others = Array.from({ length: 200 }, (_, at) => ({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      name: '0',
+      uid: `p${at}`,
+    }));
+    const claims = [asObject(claim(0, { ownerReferences: [...others, ofSet] }))];
+    const policy = { whenDeleted: 'Delete', whenScaled: 'Retain' } as const;
+    const owner = set({ replicas: 1, volumeClaimTemplates: [data], persistentVolumeClaimRetentionPolicy: policy });
+    const controller = await run(owner, { pods: pods(1, upToDate), claims });
+    const changes = () => controller.writes.filter(({ plural }) => plural === 'persistentvolumeclaims').length;
+    await waitFor('the status', () => statusIn(controller)?.readyReplicas === 1);
+    const before = changes();
+    controller.cluster.put(kubeResource.pods, pod(0, { ...upToDate, ready: false }));
+    await waitFor('a further pass', () => statusIn(controller)?.readyReplicas === 0);
+    expect(changes() - before).toBeLessThan(5);
+    expect(ownersIn(controller, 'data-web-0')).toHaveLength(201);
+  });
 });
 
 describe('AS-81: PVCs that go with their pods', () => {

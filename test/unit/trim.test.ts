@@ -473,6 +473,8 @@ describe('trimOf', () => {
       ];
       const { metadata } = trimClaim({ metadata: { ownerReferences: [...others, ...ours] } });
       expect(metadata.ownerReferences).toEqual(ours);
+      const namesakes = Array.from({ length: 1_000 }, () => ({ apiVersion: 'v1', kind: 'Pod', name: '1', uid: 'x' }));
+      expect(trimClaim({ metadata: { ownerReferences: namesakes } }).metadata.ownerReferences).toHaveLength(64);
     });
   });
 

@@ -11,19 +11,20 @@ import type { Seen } from './kind.ts';
 
 type Shown = Pick<Cache<KubeObject>, 'seen' | 'deletionSeen'>;
 
-/** A patch of this version of an object, a merge patch if nothing else is said; undefined when there is another one by now. */
+/** A merge patch of this version of an object; undefined when there is another one by now. */
 export async function patchAsSeen(
   kube: Pick<KubeWriter, 'patch'>,
   resource: Resource,
   cache: Pick<Shown, 'seen'>,
   { namespace, name, uid, resourceVersion }: AsSeen,
   patch: JsonObject,
-  { type = 'merge', ...options }: { readonly type?: 'merge' | 'strategic'; readonly subresource?: string } = {},
+  subresource?: string,
 ): Promise<Seen | undefined> {
   const metadata = { ...(patch.metadata as JsonObject | undefined), uid, resourceVersion };
+  const options = subresource === undefined ? {} : { subresource };
   try {
     const body = { ...patch, metadata };
-    const written = await kube.patch(resource, { namespace, name }, type, body, options);
+    const written = await kube.patch(resource, { namespace, name }, 'merge', body, options);
     return (signal) => cache.seen(uid, written.metadata.resourceVersion, signal);
   } catch (error) {
     if (hasMovedOn(error)) return undefined;
@@ -40,7 +41,7 @@ export async function patchStatus(
   status: object,
 ): Promise<Seen | undefined> {
   const patch = { status: mergePatchTo((owner.status ?? {}) as JsonObject, status as JsonObject) };
-  return await patchAsSeen(kube, resource, cache, asSeen(owner), patch, { subresource: 'status' });
+  return await patchAsSeen(kube, resource, cache, asSeen(owner), patch, 'status');
 }
 
 /** Deletes an object, unless it has changed or gone. */

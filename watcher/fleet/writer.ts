@@ -4,7 +4,7 @@
  * another look anyway.
  */
 
-import type { JsonObject } from '../../api/base/json.ts';
+import { type JsonObject, objectOr } from '../../api/base/json.ts';
 import type { EventText } from '../../api/core/event.ts';
 import { failureTypeOf } from '../../api/core/failure.ts';
 import { labelMatcher } from '../../api/core/label-selector.ts';
@@ -226,9 +226,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
         if (!mayGoOn()) return undefined;
         return this.#told(
           owner,
-          patchAsSeen(kube, kubeResource.persistentVolumeClaims, caches.claims, step.claim, step.patch, {
-            type: 'strategic',
-          }),
+          this.#writeClaim(step),
           () => undefined,
           (why) => events.claimUpdateFailed(step.claim.name, why),
         );
@@ -392,6 +390,17 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       ),
     );
     return all([pod, ...claims.filter((seen) => seen !== undefined)]);
+  }
+
+  /** Undefined: it has changed since, or nothing was to be changed; to look again for that would have no end. */
+  async #writeClaim({ claim, patch }: Extract<Intention, { kind: 'writeClaim' }>): Promise<Seen | undefined> {
+    const { kube, caches } = this.#options;
+    const { namespace, name, uid, resourceVersion } = claim;
+    const body = { ...patch, metadata: { ...objectOr(patch.metadata), uid, resourceVersion } };
+    const claims = kubeResource.persistentVolumeClaims;
+    const written = await unlessMovedOn(kube.patch<KubeObject>(claims, { namespace, name }, 'strategic', body));
+    if (written === undefined || written.metadata.resourceVersion === resourceVersion) return undefined;
+    return (signal) => caches.claims.seen(uid, written.metadata.resourceVersion, signal);
   }
 
   /** The workload is asked for first: one that is being deleted, or that has been recreated, adopts nothing. */
