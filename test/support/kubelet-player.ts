@@ -10,6 +10,7 @@ import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { ContainerInstance, NodeActivities, StopResult } from '../../activities/cri/contract.ts';
 import type { PullActivities, PullInput, PullResult } from '../../activities/cri/pull-contract.ts';
+import { timestamp } from '../../api/base/time.ts';
 import { type ContainerRecreateRequest, crr, isCompleted } from '../../api/container-recreate-request/types.ts';
 import { referenceOf } from '../../api/core/familiar-image.ts';
 import type { Container, EnvVar, Pod } from '../../api/core/pod.ts';
@@ -225,10 +226,16 @@ export class PlayedPod {
     const containersReady = containerStatuses.every(({ ready }) => ready);
     const gate = live.status?.conditions?.find(({ type }) => type === podReadinessGate);
     const gateOpen = (live.spec.readinessGates ?? []).length === 0 || gate?.status === 'True';
+    const condition = (type: string, isTrue: boolean) => {
+      const status = isTrue ? 'True' : 'False';
+      const before = live.status?.conditions?.find((found) => found.type === type);
+      const since = before?.status === status ? before.lastTransitionTime : undefined;
+      return { type, status, lastTransitionTime: since ?? timestamp(Date.now()) };
+    };
     const conditions = [
-      { type: 'Initialized', status: 'True' },
-      { type: 'ContainersReady', status: String(containersReady).replace(/^./, upperCase) },
-      { type: 'Ready', status: String(containersReady && gateOpen).replace(/^./, upperCase) },
+      condition('Initialized', true),
+      condition('ContainersReady', containersReady),
+      condition('Ready', containersReady && gateOpen),
     ];
     const phase = this.#phase(live.status?.phase);
     this.#isOver ||= phase === 'Succeeded' || phase === 'Failed';
@@ -524,8 +531,4 @@ function interrupted({ reason }: AbortSignal): Error {
 function newInstance(restartCount: number, ready: boolean): Instance {
   const id = (randomUUID() + randomUUID()).replaceAll('-', '');
   return { id, restartCount, startedAtMs: Date.now(), envHash: 0, running: true, ready, exitCode: 0 };
-}
-
-function upperCase(letter: string): string {
-  return letter.toUpperCase();
 }

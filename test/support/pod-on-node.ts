@@ -104,7 +104,10 @@ export class PodOnNode {
     const wanted = { ContainersReady: ready, Ready: ready && gates };
     const conditions = Object.entries(wanted).flatMap(([type, isTrue]) => {
       const is = isTrue ? 'True' : 'False';
-      return conditionOf(pod, type)?.status === is ? [] : [{ type, status: is, lastTransitionTime: now }];
+      const before = conditionOf(pod, type);
+      // what the controller has written of Ready has no time (IPU-21)
+      const isReported = before?.status === is && before.lastTransitionTime;
+      return isReported ? [] : [{ type, status: is, lastTransitionTime: now }];
     });
     const told = status?.containerStatuses?.[0];
     const isTold = told?.containerID === this.#statusOfInstance()?.containerID && told?.ready === ready;

@@ -155,7 +155,8 @@ export class SimulatedPod {
   #withStatus(conditions: readonly PodCondition[], type: string, isTrue: boolean): readonly PodCondition[] {
     const status = isTrue ? 'True' : 'False';
     const before = conditions.find((condition) => condition.type === type);
-    if (before?.status === status) return conditions;
+    // what the controller has written of Ready has no time (IPU-21)
+    if (before?.status === status && before.lastTransitionTime) return conditions;
     const others = conditions.filter((condition) => condition !== before);
     return [...others, { type, status, lastTransitionTime: timestamp(this.nowMs) }];
   }

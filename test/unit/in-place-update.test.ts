@@ -80,6 +80,14 @@ function swapped(pod: Pod, ready = true): Pod {
   return inPlacePod(pod.spec.containers, { annotations, labels, conditions, statuses });
 }
 
+/** The pod after a report of its kubelet. */
+function reported(pod: Pod, status: 'True' | 'False' = 'False'): Pod {
+  const conditions = (pod.status?.conditions ?? []).map((condition) =>
+    condition.type === 'Ready' ? { ...condition, status, lastTransitionTime: now } : condition,
+  );
+  return { ...pod, status: { ...pod.status, conditions } };
+}
+
 const outOfService: readonly PodCondition[] = inService.map((condition) => {
   if (condition.type === 'InPlaceUpdateReady')
     return { ...condition, status: 'False', reason: 'StartInPlaceUpdate', lastTransitionTime: now };
@@ -272,7 +280,9 @@ describe('startInPlace', () => {
       lastContainerStatuses: null,
       containerBatchesRecord: [{ timestamp: now, containers: [] }],
     });
-    expect(refresh(written(patched, drain ? [drain] : []))).toMatchObject({ step: 'intoService' });
+    const drained = written(patched, drain ? [drain] : []);
+    expect(refresh(drained)).toMatchObject({ waitingFor: { reason: 'Draining' } });
+    expect(refresh(reported(drained))).toMatchObject({ step: 'intoService' });
   });
 
   it('IPU-25: leaves the gate alone for metadata of a pod that is not ready', () => {
@@ -605,6 +615,23 @@ describe('refreshInPlace', () => {
     expect(refresh(behind)).toMatchObject({ waitingFor: { reason: 'Draining' }, againInMs: 30_000 });
     expect(refresh(behind, { nowMs: nowMs + 30_000 })).toMatchObject({ step: 'intoService' });
     expect(refresh(pod)).toMatchObject({ step: 'intoService' });
+  });
+
+  it('IPU-21, IPU-40: takes a Ready that was written with the gate for no answer of the kubelet', () => {
+    const pod = inPlacePod([main]);
+    const { drain, writes } = start({ pod, change: change({ metadataPatch: { metadata: { labels: { a: 'b' } } } }) });
+    const drained = written(pod, [...(drain ? [drain] : []), ...writes]);
+    const ready = drained.status?.conditions?.find(({ type }) => type === 'Ready');
+    expect(ready).toMatchObject({ status: 'False', reason: 'ReadinessGatesNotReady' });
+    expect(refresh(drained)).toEqual({
+      kind: 'wait',
+      waitingFor: { reason: 'Draining', containers: [] },
+      againInMs: 30_000,
+    });
+    // late, the kubelet restores what it last reported
+    expect(refresh(reported(drained, 'True'))).toMatchObject({ waitingFor: { reason: 'Draining' } });
+    expect(refresh(reported(drained))).toMatchObject({ step: 'intoService' });
+    expect(refresh(drained, { nowMs: nowMs + 30_000 })).toMatchObject({ step: 'intoService' });
   });
 
   it('does not wait for ever after a drain whose time is in the future', () => {

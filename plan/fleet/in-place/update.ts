@@ -295,12 +295,15 @@ function patienceLeftMs(gate: PodCondition | undefined, state: InPlaceState | un
 }
 
 /**
- * How long to wait for a kubelet that reports a pod as Ready which is out of service: it has not seen that yet, and
- * would make it not Ready when the pod is in service again and counts as such; 0 for any other.
+ * How long to wait for a kubelet that has not seen yet that the pod is out of service; 0 for any other. It would report
+ * the pod as Ready once more because of the gate that was open before, and then as not Ready because of this one, when the
+ * pod is in service again and counts as such. It has not seen it where Ready is True, or as it was written with the gate (IPU-21):
+ * a kubelet always gives the time of a change.
  */
 function kubeletBehindMs(pod: Pod, gate: PodCondition | undefined, nowMs: number): number {
   const ready = pod.status?.conditions?.find(({ type }) => type === 'Ready');
-  if (gate?.status !== 'False' || ready?.status !== 'True') return 0;
+  if (gate?.status !== 'False' || ready === undefined) return 0;
+  if (ready.status !== 'True' && ready.lastTransitionTime) return 0;
   const drainedAtMs = Date.parse(gate.lastTransitionTime ?? '');
   if (Number.isNaN(drainedAtMs)) return 0;
   return Math.max(0, Math.min(drainedAtMs - nowMs, 0) + drainPatienceMs);
