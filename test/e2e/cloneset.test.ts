@@ -219,8 +219,11 @@ describeTogether('a CloneSet', () => {
   it.concurrent('is aborted by annotation, which outlives the workflow; a new template goes on', async () => {
     const fleet = await stuck();
     await fleet.command('abort');
-    const { status } = await fleet.waitsFor('Aborted');
-    expect(status?.waitingFor?.unblock).toMatch(/1 of 4 pods are of revision web-.*ordered by annotation of/);
+    await fleet.waitsFor('Aborted');
+    // the abort takes effect before the order is in the status
+    await fleet.until('the one who ordered it', ({ status }) =>
+      /1 of 4 pods are of revision web-.*ordered by annotation of/.test(status?.waitingFor?.unblock ?? ''),
+    );
     await fleet.patch({ spec: { minReadySeconds: 0 } });
     await fleet.until('another look', (set) => set.status?.availableReplicas === 4);
     await waitFor('the end of the run', async () => (await fleet.operation.describe()).status.name === 'FAILED');
