@@ -1,5 +1,5 @@
 // Pre-downloads of images before updates in place, as far as every workload has them.
-import { type IntOrPercent, isNegative, parseInt32, parsePercent } from '../base/int-or-percent.ts';
+import { countOf, type IntOrPercent, isNegative, parseInt32, parsePercent } from '../base/int-or-percent.ts';
 import { isAbsent, type JsonObject, objectOr } from '../base/json.ts';
 import { type FieldError, invalid } from '../core/field-error.ts';
 import type { KubeObject } from '../core/meta.ts';
@@ -21,6 +21,45 @@ export const preDownloadAnnotation = {
   imagePreDownloadTimeoutSeconds: 'apps.kruise.io/image-predownload-timeout-seconds',
   imagePreDownloadMinUpdatedReadyPods: 'apps.kruise.io/image-predownload-min-updated-ready-pods',
 } as const;
+
+/** The annotation with the setting, if it is a number that is not negative; undefined: there is none, or it is ignored. */
+function settingIn(annotations: JsonObject, field: keyof typeof preDownloadAnnotation): number | undefined {
+  const text = annotations[preDownloadAnnotation[field]];
+  const number = typeof text === 'string' ? parseInt32(text) : undefined;
+  return number !== undefined && number >= 0 ? number : undefined;
+}
+
+/** The settings of a kind that has them in annotations (PRE, table): the share of updated pods may be a percentage (PRE-3). */
+export function preDownloadSettings(
+  { metadata }: Pick<KubeObject, 'metadata'>,
+  replicas: number,
+): { readonly parallelism: number; readonly timeoutSeconds: number; readonly minUpdatedReadyPods: number } {
+  const { annotations = {} } = metadata;
+  const { imagePreDownloadParallelism, imagePreDownloadTimeoutSeconds } = preDownloadDefault;
+  const least = parsePrefetchShare(annotations[preDownloadAnnotation.imagePreDownloadMinUpdatedReadyPods] ?? '0') ?? 0;
+  return {
+    parallelism: settingIn(annotations, 'imagePreDownloadParallelism') ?? imagePreDownloadParallelism,
+    timeoutSeconds: settingIn(annotations, 'imagePreDownloadTimeoutSeconds') ?? imagePreDownloadTimeoutSeconds,
+    minUpdatedReadyPods: countOf(least, replicas, 'up') ?? 0,
+  };
+}
+
+/** Warnings about those annotations that are ignored. */
+export function preDownloadWarnings({ metadata }: JsonObject): readonly string[] {
+  const annotations = objectOr(objectOr(metadata).annotations);
+  const least = 'imagePreDownloadMinUpdatedReadyPods';
+  return Object.entries(preDownloadAnnotation).flatMap(([field, key]) => {
+    const text = annotations[key];
+    if (typeof text !== 'string') return [];
+    const isRead =
+      field === least
+        ? parsePrefetchShare(text) !== undefined
+        : settingIn(annotations, field as keyof typeof preDownloadAnnotation) !== undefined;
+    return isRead
+      ? []
+      : [`metadata.annotations[${key}]: is no number${field === least ? ' or percentage' : ''}, and is ignored`];
+  });
+}
 
 /** The meaning of absent fields of `inPlaceUpdateStrategy`. */
 export const preDownloadDefault = { imagePreDownloadParallelism: 1, imagePreDownloadTimeoutSeconds: 300 } as const;

@@ -1,6 +1,6 @@
 /** The planner of StatefulSets: what is specific to them. */
 import { countOf } from '../../api/base/int-or-percent.ts';
-import { preDownloadDefault } from '../../api/fleet/pre-download.ts';
+import { preDownloadSettings } from '../../api/fleet/pre-download.ts';
 import { ordinalIn } from '../../api/stateful-set/ordinals.ts';
 import { type StatefulSet, statefulSetDefault, statefulSets, statefulSetWaits } from '../../api/stateful-set/types.ts';
 import type { FleetInput } from '../fleet/input.ts';
@@ -61,12 +61,7 @@ function updateStrategy(owner: StatefulSet): UpdateStrategy {
     podUpdatePolicy: rollingUpdate.podUpdatePolicy ?? statefulSetDefault.podUpdatePolicy,
     graceSeconds: rollingUpdate.inPlaceUpdateStrategy?.gracePeriodSeconds ?? 0,
     lifecycle: owner.spec.lifecycle,
-    preDownload: {
-      parallelism: preDownloadDefault.imagePreDownloadParallelism,
-      timeoutSeconds: preDownloadDefault.imagePreDownloadTimeoutSeconds,
-      minUpdatedReadyPods: 0,
-      isOneBatch: isOneBatch(owner),
-    },
+    preDownload: { ...preDownloadSettings(owner, replicasOf(owner)), isOneBatch: isOneBatch(owner) },
   };
 }
 

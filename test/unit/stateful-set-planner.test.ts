@@ -662,3 +662,52 @@ describe('a StatefulSet of OpenKruise', () => {
     expect([result.upkeep, result.disruption, result.status]).toEqual([[], [], undefined]);
   });
 });
+
+describe('images pulled ahead', () => {
+  const gates = parseFeatureGates('PreDownloadImageForInPlaceUpdate=true,ImagePullJobGate=true');
+  const key = (name: string) => `apps.kruise.io/image-predownload-${name}`;
+  const inPlace = { podUpdatePolicy: 'InPlaceIfPossible' } as const;
+  const withPace = (owner: StatefulSet, annotations: Readonly<Record<string, string>>): StatefulSet => ({
+    ...owner,
+    metadata: { ...owner.metadata, annotations },
+  });
+  const steps = (owner: StatefulSet, of: readonly Pod[] = pods(5)) =>
+    plan(owner, of, { gates }).upkeep.filter(({ kind }) => ['preDownload', 'patchRevision'].includes(kind));
+
+  it('AS-100, PRE-2, PRE-6: are jobs at the pace of the annotations', () => {
+    const owner = set({ replicas: 5 }, inPlace);
+    const spec = (annotations: Readonly<Record<string, string>>) =>
+      steps(withPace(owner, annotations)).flatMap((step) => (step.kind === 'preDownload' ? step.jobs : []));
+    expect(spec({})).toMatchObject([
+      {
+        metadata: { name: `${fresh.metadata.name}-main` },
+        spec: { image: 'app:2', parallelism: 1, pullPolicy: { timeoutSeconds: 300, backoffLimit: 1 } },
+      },
+    ]);
+    const paced = { [key('parallelism')]: '4', [key('timeout-seconds')]: '60' };
+    expect(spec(paced)).toMatchObject([{ spec: { parallelism: 4, pullPolicy: { timeoutSeconds: 60 } } }]);
+    const unread = { [key('parallelism')]: 'many', [key('timeout-seconds')]: '-1' };
+    expect(spec(unread)).toMatchObject([{ spec: { parallelism: 1, pullPolicy: { timeoutSeconds: 300 } } }]);
+  });
+
+  it('PRE-3: are not pulled before so many updated pods are ready, a share rounded up', () => {
+    const owner = (least: string) =>
+      withPace(set({ replicas: 5 }, inPlace), { [key('min-updated-ready-pods')]: least });
+    const updated = [...pods(4), pod(4, { of: fresh })];
+    expect([steps(owner('2'), updated).length, steps(owner('21%'), updated).length]).toEqual([0, 0]);
+    expect([steps(owner('1'), updated).length, steps(owner('20%'), updated).length]).toEqual([1, 1]);
+  });
+
+  it.each([
+    ['by recreation', set({ replicas: 5 })],
+    ['of three pods', set({ replicas: 3 }, inPlace)],
+    ['of all pods at once', set({ replicas: 5 }, { ...inPlace, maxUnavailable: '100%' })],
+  ])('AS-100: are not pulled for an update %s, which is recorded', (_, owner) => {
+    expect(steps(owner, pods(owner.spec.replicas ?? 0))).toMatchObject([
+      {
+        kind: 'patchRevision',
+        patch: { metadata: { labels: { 'apps.kruise.io/image-predownload-ignored': 'true' } } },
+      },
+    ]);
+  });
+});

@@ -12,9 +12,11 @@ import type { Pod } from '../../api/core/pod.ts';
 import { qualifiedName } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { rollOutId, rollOutType } from '../../api/fleet/operation.ts';
+import { prefetchShare } from '../../api/fleet/pre-download.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
+import { type NodeImage, nodeImages } from '../../api/node-image/types.ts';
 import { type Cache, compareVersions } from '../../kube/cache.ts';
 import type { ListOptions } from '../../kube/client.ts';
 import type { Term } from '../../kube/leader.ts';
@@ -30,6 +32,7 @@ import type { Controller, ControllerContext } from '../controller.ts';
 import { Drains } from '../drained.ts';
 import { isEdited } from './changes.ts';
 import { messageOf } from './failed-steps.ts';
+import { imagesOn } from './images-on-nodes.ts';
 import type { FleetKind, Seen, StepPod, UpdateInStep } from './kind.ts';
 import {
   inNamespace,
@@ -99,6 +102,8 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
   readonly #claims: Cache<KubeObject>;
   readonly #revisions: Cache<ControllerRevision>;
   readonly #pullJobs: Cache<ImagePullJob>;
+  readonly #nodes: Cache<KubeObject>;
+  readonly #images: Cache<NodeImage>;
   readonly #writer: FleetWriter<Owner, World>;
   readonly #rollOuts: RollOuts<Owner>;
   /** Names of pods that have gone, or are another's. */
@@ -131,6 +136,8 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     });
     this.#revisions = cache<ControllerRevision>(kubeResource.controllerRevisions, { ...ownedIndex, ...orphanIndex });
     this.#pullJobs = cache<ImagePullJob>(imagePullJobs, ownedIndex);
+    this.#nodes = cache<KubeObject>(kubeResource.nodes);
+    this.#images = cache<NodeImage>(nodeImages);
     this.#writer = new FleetWriter({
       ...definition,
       kube,
@@ -171,11 +178,6 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     };
   }
 
-  /** Something has changed that a workload looks at and that it does not control. */
-  changed(uid: string): void {
-    if (this.#context.isLeading()) this.#queue?.add(uid, 'changed');
-  }
-
   look(uid: string): World | undefined {
     const owner = this.#owners.byUid(uid);
     if (owner === undefined) {
@@ -202,7 +204,9 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     const claimsInDoubt = found.claims
       .map(({ metadata }) => metadata.uid)
       .filter((claim) => this.#claimsInDoubt.has(claim, now()));
-    const input = fleetInput(owner, found, {
+    const isPrefetched = prefetchShare(owner) !== undefined;
+    const around = { ...found, ...(isPrefetched && { nodeImages: imagesOn(found.pods, this.#nodes, this.#images) }) };
+    const input = fleetInput(owner, around, {
       ...(owedClaims && { owedClaims }),
       gates: config.featureGates,
       hasResizeSubresource: this.#hasResizeSubresource ?? false,
@@ -439,7 +443,9 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
 
   #listen(): void {
     const { isLeading, now } = this.#context;
-    const changed = (uid: string) => this.changed(uid);
+    const changed = (uid: string) => {
+      if (isLeading()) this.#queue?.add(uid, 'changed');
+    };
     const edited = (uid: string) => {
       if (isLeading()) this.#queue?.add(uid, 'edited');
     };
@@ -478,6 +484,11 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       });
     }
     // a workload looks at its jobs when they come and go, and when one has got its image onto another node
+    // a node that can pull images from now on
+    this.#images.onChange(({ before }) => {
+      if (before !== undefined || !isLeading()) return;
+      for (const owner of this.#owners.all()) if (prefetchShare(owner) !== undefined) changed(owner.metadata.uid);
+    });
     this.#pullJobs.onChange(({ before, after }) => {
       const isSame =
         before?.metadata.uid === after?.metadata.uid &&

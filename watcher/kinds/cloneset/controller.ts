@@ -1,39 +1,23 @@
 /** CloneSets as a fleet: the inputs of their planner, and how its steps are carried out. */
 
 import { isJsonObject } from '../../../api/base/json.ts';
-import { type CloneSet, cloneSetEvent, cloneSets } from '../../../api/cloneset/types.ts';
+import { type CloneSet, cloneSetEvent } from '../../../api/cloneset/types.ts';
 import type { KubeObject } from '../../../api/core/meta.ts';
 import { eventComponent, kubeResource } from '../../../api/core/well-known.ts';
-import { prefetchShare } from '../../../api/fleet/pre-download.ts';
-import { type NodeImage, nodeImages } from '../../../api/node-image/types.ts';
 import type { Cache } from '../../../kube/cache.ts';
 import type { CloneSetInput } from '../../../plan/cloneset/input.ts';
 import { cloneSetWorkloads } from '../../../plan/cloneset/planner.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { FleetController, type FleetDefinition } from '../../fleet/controller.ts';
-import { imagesOn } from '../../fleet/images-on-nodes.ts';
 
 /** Maintains the pods of CloneSets, and rolls out changes. */
 export function cloneSetController(context: ControllerContext): Controller {
-  const owners = context.cache<CloneSet>(cloneSets);
   const nodes = context.cache<KubeObject>(kubeResource.nodes);
-  const images = context.cache<NodeImage>(nodeImages);
-  const fleet = new FleetController(context, {
+  return new FleetController(context, {
     ...cloneSetSteps,
     rollOuts: 'roll-outs',
-    input: (input) => ({
-      ...input,
-      nodes: nodesFor(input.owner, nodes),
-      ...(prefetchShare(input.owner) !== undefined && { nodeImages: imagesOn(input.pods, nodes, images) }),
-      excludePreparingDelete: false,
-    }),
-  });
-  // a node that can pull images from now on
-  images.onChange(({ before }) => {
-    if (before !== undefined || !context.isLeading()) return;
-    for (const set of owners.all()) if (prefetchShare(set) !== undefined) fleet.changed(set.metadata.uid);
-  });
-  return fleet.controller;
+    input: (input) => ({ ...input, nodes: nodesFor(input.owner, nodes), excludePreparingDelete: false }),
+  }).controller;
 }
 
 /** How steps of CloneSets are carried out. */
