@@ -68,6 +68,11 @@ export const protectedKinds = {
     ...{ group: 'apps.kruise.io', versions: ['v1alpha1', 'v1beta1'], plural: 'clonesets', kind: 'CloneSet' },
     ...{ webhook: 'vcloneset.kb.io', path: '/validate-apps-kruise-io-cloneset', registered: 'general' },
   },
+  AdvancedStatefulSet: {
+    ...workload,
+    ...{ group: 'apps.kruise.io', versions: ['v1alpha1', 'v1beta1'], plural: 'statefulsets', kind: 'StatefulSet' },
+    ...{ webhook: 'vstatefulset.kb.io', path: '/validate-apps-kruise-io-statefulset', registered: 'general' },
+  },
   Service: {
     ...{ group: '', versions: ['v1'], plural: 'services', kind: 'Service', scope: 'Namespaced' },
     ...{ webhook: 'vservice.kb.io', path: '/validate-service', cascading: 'nothing', registered: 'withGate' },

@@ -6,6 +6,7 @@ import { nodePodProbeKind } from './node-pod-probe/schema.ts';
 import { podProbeMarkerKind } from './pod-probe-marker/schema.ts';
 import type { KindDefinition } from './schema/kind.ts';
 import { sidecarSetKind } from './sidecar-set/schema.ts';
+import { statefulSetKind } from './stateful-set/schema.ts';
 
 /**
  * Windlass's own kinds by name. A line here gives a kind its CustomResourceDefinition and its reference page, and makes
@@ -20,6 +21,7 @@ export const kinds = {
   ImagePullJob: imagePullJobKind,
   NodeImage: nodeImageKind,
   SidecarSet: sidecarSetKind,
+  StatefulSet: statefulSetKind,
 } as const satisfies Readonly<Record<string, KindDefinition>>;
 
 export type KindName = keyof typeof kinds;

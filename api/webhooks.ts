@@ -59,20 +59,7 @@ export const webhooks = {
       ],
       why: 'A CloneSet that gets its defaults later gets a new revision by them: without an answer it is refused.',
     },
-    validating: {
-      name: protectedKinds.CloneSet.webhook,
-      path: protectedKinds.CloneSet.path,
-      operations: ['CREATE', 'UPDATE', 'DELETE'],
-      matchConditions: [
-        {
-          name: 'protected-where-deleted',
-          expression:
-            "request.operation != 'DELETE' || " +
-            `(has(oldObject.metadata.labels) && '${deleteProtectionLabel}' in oldObject.metadata.labels)`,
-          why: 'Only CloneSets with the label are protected, so no other deletion waits for an answer.',
-        },
-      ],
-    },
+    validating: workloadValidation(protectedKinds.CloneSet),
   },
   PodProbeMarker: {
     validating: {
@@ -113,7 +100,33 @@ export const webhooks = {
       why: 'A SidecarSet that was not checked could keep every pod that it selects from starting.',
     },
   },
+  StatefulSet: {
+    mutating: {
+      name: 'mstatefulset.kb.io',
+      path: '/mutate-apps-kruise-io-statefulset',
+      why: 'A StatefulSet that gets its defaults later gets a new revision by them: without an answer it is refused.',
+    },
+    validating: workloadValidation(protectedKinds.AdvancedStatefulSet),
+  },
 } as const satisfies PerKind<KindWebhooks>;
+
+/** The webhook that validates a kind of workload, deletions of protected objects included. */
+function workloadValidation({ kind, webhook, path }: ProtectedKind): Webhook {
+  return {
+    name: webhook,
+    path,
+    operations: ['CREATE', 'UPDATE', 'DELETE'],
+    matchConditions: [
+      {
+        name: 'protected-where-deleted',
+        expression:
+          "request.operation != 'DELETE' || " +
+          `(has(oldObject.metadata.labels) && '${deleteProtectionLabel}' in oldObject.metadata.labels)`,
+        why: `Only ${kind}s with the label are protected, so no other deletion waits for an answer.`,
+      },
+    ],
+  };
+}
 
 /** Lets an object lose its finalizers while it is deleted. */
 const notBeingDeleted: MatchCondition & Explained = {

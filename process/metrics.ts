@@ -10,6 +10,7 @@ import { type PerKind, partsOf } from '../api/per-kind.ts';
 import { markerWaits } from '../api/pod-probe-marker/texts.ts';
 import { swapWaits } from '../api/sidecar-set/swap.ts';
 import { sidecarSetWaits } from '../api/sidecar-set/texts.ts';
+import { statefulSetWaits } from '../api/stateful-set/types.ts';
 import type { Role } from './options.ts';
 
 /**
@@ -82,6 +83,7 @@ const waitsOfKinds: PerKind<object> = {
   ImagePullJob: pullJobWaits,
   PodProbeMarker: markerWaits,
   SidecarSet: { ...sidecarSetWaits, ...swapWaits },
+  StatefulSet: statefulSetWaits,
   // These have no wait reasons of their own.
   NodePodProbe: 'none',
   ImageListPullJob: 'none',

@@ -12,6 +12,7 @@ import { readinessGates } from './kinds/pod/readiness-gates.ts';
 import { podProbes } from './kinds/pod-probe-marker/controller.ts';
 import { sidecarSetController } from './kinds/sidecar-set/controller.ts';
 import { missedPodReports } from './kinds/sidecar-set/missed-status.ts';
+import { statefulSetController } from './kinds/stateful-set/controller.ts';
 
 /** The controller of each kind. */
 const controllersOfKinds: PerKind<ControllerOf> = {
@@ -24,6 +25,7 @@ const controllersOfKinds: PerKind<ControllerOf> = {
   ImagePullJob: imagePullJobRunner,
   ImageListPullJob: imageListPullJobRunner,
   SidecarSet: sidecarSetController,
+  StatefulSet: statefulSetController,
 };
 
 /** Features that pods request by labels, annotations and environment variables. */

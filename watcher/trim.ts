@@ -459,7 +459,7 @@ function endsWithOrdinal({ name }: ObjectMeta): boolean {
 }
 
 /**
- * The kept parts of a CloneSet or SidecarSet: everything except managed fields, which are kept while its annotation contains a
+ * The kept parts of a set of ours: everything except managed fields, which are kept while its annotation contains a
  * command.
  */
 function trimSet(set: KubeObject): KubeObject {
@@ -506,6 +506,7 @@ const trimsOfKinds: PerKind<ReturnType<typeof trimmed>> = {
   ImagePullJob: 'none',
   NodeImage: 'none',
   SidecarSet: trimmed(sidecarSets, trimSet),
+  StatefulSet: trimmed(statefulSets, trimSet),
 };
 
 const trims = new Map<string, (object: KubeObject) => KubeObject>([

@@ -8,6 +8,8 @@ import { nodeImages } from '../api/node-image/types.ts';
 import { type PerKind, partsOf } from '../api/per-kind.ts';
 import { convertSidecarSet } from '../api/sidecar-set/convert.ts';
 import { sidecarSets } from '../api/sidecar-set/types.ts';
+import { convertStatefulSet } from '../api/stateful-set/convert.ts';
+import { statefulSets } from '../api/stateful-set/types.ts';
 import type { Conversion } from './convert.ts';
 
 /** The conversion of each kind with more than one version. */
@@ -18,6 +20,7 @@ export const conversionsOfKinds: PerKind<Conversion> = {
   ImagePullJob: { resource: imagePullJobs, convert: relabelled },
   NodeImage: { resource: nodeImages, convert: relabelled },
   SidecarSet: { resource: sidecarSets, convert: convertSidecarSet },
+  StatefulSet: { resource: statefulSets, convert: convertStatefulSet },
   // These have a single version.
   PodProbeMarker: 'none',
   NodePodProbe: 'none',

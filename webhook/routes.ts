@@ -20,6 +20,7 @@ import { admissionRoute, namespaceInText, type Review, type ReviewOptions } from
 import type { SidecarSetLookUps } from './review/sidecar-set-look-ups.ts';
 import type { AdmissionServerOptions } from './server/server.ts';
 import { reviewSidecarSet, reviewSidecarSetDefaults } from './sidecar-set.ts';
+import { statefulSetRules } from './stateful-set.ts';
 import { reviewWorkload, reviewWorkloadDefaults, type WorkloadRules } from './workload.ts';
 
 /** Dependencies of reviews. */
@@ -58,6 +59,7 @@ const reviews: Reviews = {
     mutating: () => reviewSidecarSetDefaults(),
     validating: ({ gates, sidecarSets, trials }) => reviewSidecarSet({ gates, lookUps: sidecarSets, trials }),
   },
+  StatefulSet: reviewsOfWorkload(statefulSetRules),
 };
 
 function reviewsOfWorkload(rules: WorkloadRules): { readonly mutating: ReviewOf; readonly validating: ReviewOf } {

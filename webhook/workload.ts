@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, objectOr } from '../api/base/json.ts';
 import type { FieldError } from '../api/core/field-error.ts';
 import { installation } from '../api/core/well-known.ts';
-import { type ProtectedKind, type ProtectionGates, protectionWarnings } from '../api/deletion-protection.ts';
+import { type ProtectedKind, protectionWarnings } from '../api/deletion-protection.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
 import { changesPods, probeProblems, templateProbe } from '../api/fleet/template-probe.ts';
 import type { LookUps } from './review/look-ups.ts';
@@ -42,7 +42,7 @@ export interface WorkloadRules {
   /** All that can be found without the API server, and what of it is about size. */
   readonly problemsOf: (change: WorkloadChange) => readonly FieldError[];
   readonly limitProblemsOf: (change: WorkloadChange) => readonly FieldError[];
-  readonly warningsOf: (change: WorkloadChange) => readonly string[];
+  readonly warningsOf: (change: WorkloadChange, gates: FeatureGates) => readonly string[];
   /** What only this kind looks up before it accepts a change. Absent: nothing. */
   readonly lookedUp?: (change: WorkloadChange, of: LookedUp) => Promise<Found>;
   /** Warnings about what is looked up once a change is accepted. Absent: none. */
@@ -56,7 +56,7 @@ export interface LookedUp {
 }
 
 export interface WorkloadJudge {
-  readonly gates: ProtectionGates;
+  readonly gates: FeatureGates;
   readonly lookUps: LookedUp['lookUps'];
   readonly trials: PodTrials;
   /** The review of deletions: `reviewDeletion` of the kind. */
@@ -115,7 +115,7 @@ export function reviewWorkload(rules: WorkloadRules, { gates, lookUps, trials, d
       const others = (await rules.lookedUpWarnings?.(change, of)) ?? [];
       return {
         kind: 'allowed',
-        warnings: [...rules.warningsOf(change), ...ofLabel, ...found.warnings, ...tried.warnings, ...others],
+        warnings: [...rules.warningsOf(change, gates), ...ofLabel, ...found.warnings, ...tried.warnings, ...others],
       };
     }
   };

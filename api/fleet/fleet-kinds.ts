@@ -2,6 +2,7 @@ import { cloneSets } from '../cloneset/types.ts';
 import type { OwnerReference, Resource } from '../core/meta.ts';
 import { type PerKind, partOf, partsOf } from '../per-kind.ts';
 import { sidecarSets } from '../sidecar-set/types.ts';
+import { statefulSets } from '../stateful-set/types.ts';
 
 /** The resources whose changes are rolled out. */
 const fleetKinds: PerKind<Resource> = {
@@ -13,6 +14,7 @@ const fleetKinds: PerKind<Resource> = {
   ImagePullJob: 'none',
   NodeImage: 'none',
   SidecarSet: sidecarSets,
+  StatefulSet: statefulSets,
 };
 
 /** The resource of this kind; undefined for a kind that is not rolled out. */

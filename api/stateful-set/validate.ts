@@ -5,7 +5,8 @@ import { isAbsent, isJsonObject, type Json, type JsonObject, listOr, objectOr } 
 import { type FieldError, invalid, newErrors, notSupported, required } from '../core/field-error.ts';
 import { selectorProblems } from '../core/label-problems.ts';
 import { dnsLabelProblem } from '../core/label-syntax.ts';
-import { prefetchProblems } from '../fleet/pre-download.ts';
+import type { FeatureGates } from '../feature-gates.ts';
+import { preDownloadWarnings, prefetchProblems } from '../fleet/pre-download.ts';
 import { podUpdatePolicies } from '../fleet/update-schema.ts';
 import {
   countProblems,
@@ -150,6 +151,29 @@ function unorderedProblems(path: string, value: Json | undefined, isOrdered: boo
   if (isOrdered)
     return [required(path, 'podManagementPolicy Parallel: pods of OrderedReady are updated in their order')];
   return priorityProblems(`${path}.priorityStrategy`, objectOr(value).priorityStrategy);
+}
+
+/** What is accepted, as by OpenKruise, and has no effect (AS-12, AS-84, AS-90). */
+export function statefulSetWarnings(
+  object: JsonObject,
+  gates: Pick<FeatureGates, 'StatefulSetStartOrdinal' | 'StatefulSetAutoDeletePVC'>,
+): readonly string[] {
+  const { ordinals, persistentVolumeClaimRetentionPolicy, volumeClaimUpdateStrategy } = objectOr(object.spec);
+  const { whenDeleted, whenScaled } = objectOr(persistentVolumeClaimRetentionPolicy);
+  const start = objectOr(ordinals).start;
+  const isOff = (gate: string) => `has no effect: feature gate ${gate} is off`;
+  return [
+    ...(!isAbsent(start) && start !== 0 && !gates.StatefulSetStartOrdinal
+      ? [`spec.ordinals.start: ${isOff('StatefulSetStartOrdinal')}`]
+      : []),
+    ...([whenDeleted, whenScaled].includes('Delete') && !gates.StatefulSetAutoDeletePVC
+      ? [`spec.persistentVolumeClaimRetentionPolicy: ${isOff('StatefulSetAutoDeletePVC')}`]
+      : []),
+    ...(objectOr(volumeClaimUpdateStrategy).type === 'OnPodRollingUpdate'
+      ? ['spec.volumeClaimUpdateStrategy: OnPodRollingUpdate has no effect yet: existing PVCs are not resized']
+      : []),
+    ...preDownloadWarnings(object),
+  ];
 }
 
 /** AS §6: numbers from 0, and ranges such as `"3-7"`. Reported at the spec, like OpenKruise does. */

@@ -32,6 +32,7 @@ const plannersOfKinds: PerKind<Planner> = {
   ImagePullJob: 'none',
   NodeImage: 'none',
   SidecarSet: { kind: 'SidecarSet', isOfKind: isSidecarSet, plan: planSidecarSetManifest },
+  StatefulSet: 'none',
 };
 
 const planners = partsOf(plannersOfKinds);

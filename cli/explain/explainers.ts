@@ -22,6 +22,7 @@ const explainersOfKinds: PerKind<Explainer> = {
   ImagePullJob: imagePullJobExplainer,
   NodeImage: nodeImageExplainer,
   SidecarSet: sidecarSetExplainer,
+  StatefulSet: 'none',
 };
 
 /** Every kind that can be explained. */

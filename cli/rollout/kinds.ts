@@ -13,6 +13,7 @@ const rolloutsOfKinds: PerKind<RolloutKind> = {
   ImagePullJob: 'none',
   NodeImage: 'none',
   SidecarSet: sidecarSetRollout,
+  StatefulSet: 'none',
 };
 
 /** Every kind whose changes are rolled out. */

@@ -41,6 +41,7 @@ const pageNames: Readonly<Record<KindName, string>> = {
   ImagePullJob: 'image-pull-job',
   NodeImage: 'node-image',
   SidecarSet: 'sidecar-set',
+  StatefulSet: 'stateful-set',
 };
 
 /** All generated files with their expected content. */

@@ -1,6 +1,7 @@
 import { cloneSets } from '../../api/cloneset/types.ts';
 import { installation } from '../../api/core/well-known.ts';
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
+import { statefulSets } from '../../api/stateful-set/types.ts';
 import { recreateRequestRights } from './rights/container-recreate-request.ts';
 import { imageListPullJobRights, imagePullJobRights } from './rights/image-pull-job.ts';
 import { nodeImageRights } from './rights/node-image.ts';
@@ -23,6 +24,7 @@ const rightsOfKinds: PerKind<Rights> = {
   ImageListPullJob: imageListPullJobRights,
   NodeImage: nodeImageRights,
   SidecarSet: sidecarSetRights,
+  StatefulSet: workloadRights(statefulSets),
 };
 
 const allRights: readonly Rights[] = [podRights, ...partsOf(rightsOfKinds), sharedRights];

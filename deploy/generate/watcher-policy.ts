@@ -37,23 +37,32 @@ const { namespace, recordConfigMap } = installation;
 const { command, rollOut } = windlassAnnotation;
 const written = "(request.operation == 'CREATE' ? object : oldObject)";
 
-/** Kinds of controllers of pods. StatefulSets are no kind of Windlass yet; their pods are limited like others from the start. */
-const workloadKinds = [...new Set([...workloadKindNames, statefulSets.kind])];
-const controllers = listed(workloadKinds);
+const controllers = listed(workloadKindNames);
 
 function listed(kinds: readonly string[]): string {
   return kinds.map((kind) => `a ${kind}`).join(' or ');
 }
 
+function ownersOf(object: string): string {
+  return `${object}.metadata.?ownerReferences.orValue([])`;
+}
+
 /** Whether an object has a controller of which this is true. */
-function isControlled(object: string, condition: string): string {
+function isControlled(object: string, condition?: string): string {
+  const conditions = ['owner.?controller.orValue(false)', ...(condition === undefined ? [] : [condition])];
+  return `${ownersOf(object)}.exists(owner, ${conditions.join(' && ')})`;
+}
+
+/** Whether the name of an object is this one with an ordinal (AS-10). */
+function isNameAt(object: string, name: string): string {
   return (
-    `${object}.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false) && ` +
-    `owner.apiVersion.startsWith('${group.apps}/') && ${condition})`
+    `${object}.metadata.name.startsWith(${name} + '-') && ` +
+    `${object}.metadata.name.substring(${name}.size() + 1).matches('^[0-9]+$')`
   );
 }
 
-const isWorkload = `owner.kind in [${workloadKinds.map((kind) => `'${kind}'`).join(', ')}]`;
+const isOurs = `owner.apiVersion.startsWith('${group.apps}/')`;
+const isWorkload = `${isOurs} && owner.kind in [${workloadKindNames.map((kind) => `'${kind}'`).join(', ')}]`;
 
 /** These fields are as they were. */
 function same(...fields: readonly string[]): string {
@@ -127,13 +136,28 @@ const pods: Policy = {
       },
       'The images of sidecars, and annotations, of pods that list a SidecarSet. Nothing else of the pod changes.',
     ),
+    explained(
+      {
+        name: 'onlyAdopts',
+        expression:
+          `request.operation == 'UPDATE' && !${isControlled('oldObject')} && ` +
+          `${isControlled('object', `${isOurs} && owner.kind == '${statefulSets.kind}' && ${isNameAt('object', 'owner.name')}`)} && ` +
+          'object.spec == oldObject.spec && ' +
+          `${same('metadata.?labels', 'metadata.?annotations', 'metadata.?finalizers')} && ` +
+          `${ownersOf('oldObject')}.all(owner, owner in ${ownersOf('object')}) && ` +
+          `${ownersOf('object')}.size() == ${ownersOf('oldObject')}.size() + 1`,
+      },
+      'A pod without a controller becomes that of the StatefulSet whose name it has. Nothing else of the pod changes.',
+    ),
   ],
   validations: [
     {
-      expression: `variables.onlyRemovesCommand || variables.onlyUpdatesSidecars || ${isControlled('variables.pod', isWorkload)}`,
+      expression:
+        'variables.onlyRemovesCommand || variables.onlyUpdatesSidecars || variables.onlyAdopts || ' +
+        isControlled('variables.pod', isWorkload),
       message:
-        `the watcher may only write pods that ${controllers} controls, images of sidecars that were injected, and remove ` +
-        `the annotation ${command}`,
+        `the watcher may only write pods that ${controllers} controls, images of sidecars that were injected, adopt pods of ` +
+        `StatefulSets, and remove the annotation ${command}`,
       reason: 'Forbidden',
     },
     explained(
@@ -213,19 +237,42 @@ const sets: Policy = {
   ],
 };
 
+/** The StatefulSet or the pod to which a PVC belongs by its name, `<template>-<StatefulSet>-<ordinal>` (AS-80). */
+const isOwnerAtOrdinal =
+  `((owner.kind == '${statefulSets.kind}' && ${isOurs} && variables.pvc.metadata.name.matches('-' + owner.name + '-[0-9]+$')) || ` +
+  "(owner.kind == 'Pod' && owner.apiVersion == 'v1' && variables.pvc.metadata.name.endsWith('-' + owner.name)))";
+
 const pvcs: Policy = {
   name: 'windlass-watcher-pvcs',
   rule: { resources: ['persistentvolumeclaims'] },
-  variables: [{ name: 'pvc', expression: written }],
+  variables: [
+    { name: 'pvc', expression: written },
+    { name: 'before', expression: `request.operation == 'CREATE' ? [] : ${ownersOf('oldObject')}` },
+    { name: 'after', expression: ownersOf('object') },
+    explained(
+      {
+        name: 'belongsToOrdinal',
+        expression:
+          "request.operation != 'DELETE' && variables.pvc.metadata.name.matches('^.+-[0-9]+$') && " +
+          '!(variables.before + variables.after).exists(owner, owner.?controller.orValue(false)) && ' +
+          `variables.before.all(owner, owner in variables.after || ${isOwnerAtOrdinal}) && ` +
+          `variables.after.all(owner, owner in variables.before || ${isOwnerAtOrdinal})`,
+      },
+      'Nobody controls the PVCs of StatefulSets: these are known by their names alone, and outlive them. Of its owners the ' +
+        'StatefulSet and the pod come and go. Those of others stay.',
+    ),
+  ],
   validations: [
     explained(
       {
         expression:
-          `${isControlled('variables.pvc', isWorkload)} || (request.operation == 'DELETE' && ` +
-          `'${cloneSetMark.instanceId}' in variables.pvc.metadata.?labels.orValue({}) && ` +
-          'variables.pvc.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false) && ' +
-          "owner.kind == 'Pod' && owner.apiVersion == 'v1'))",
-        message: `the watcher may only write PVCs that ${controllers} controls, and delete those that went to its pods`,
+          `${isControlled('variables.pvc', isWorkload)} || ` +
+          'variables.belongsToOrdinal || ' +
+          `(request.operation == 'DELETE' && '${cloneSetMark.instanceId}' in variables.pvc.metadata.?labels.orValue({}) && ` +
+          `${isControlled('variables.pvc', "owner.kind == 'Pod' && owner.apiVersion == 'v1'")})`,
+        message:
+          `the watcher may only write PVCs that ${controllers} controls, delete those that went to its pods, and create ` +
+          'those of StatefulSets and write their StatefulSet and pod as owners',
         reason: 'Forbidden',
       },
       'The PVC of a pod that is going is handed over to the pod.',
@@ -259,9 +306,9 @@ const revisions: Policy = {
         expression:
           "(variables.setName == '' ? " +
           `${isControlled('variables.revision', isWorkload)} : ` +
-          `${isControlled('variables.revision', `owner.kind == '${sidecarSets.kind}' && owner.name == variables.setName`)}) || ` +
+          `${isControlled('variables.revision', `${isOurs} && owner.kind == '${sidecarSets.kind}' && owner.name == variables.setName`)}) || ` +
           "(request.operation != 'CREATE' && " +
-          '!variables.revision.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false)))',
+          `!${isControlled('variables.revision')})`,
         message:
           `the watcher may only write ControllerRevisions that ${controllers} controls, or the ${sidecarSets.kind} that ` +
           'their label names, or nobody',

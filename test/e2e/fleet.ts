@@ -1,10 +1,12 @@
 import type { Client } from '@temporalio/client';
 import type { JsonObject } from '../../api/base/json.ts';
 import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
+import { apiVersionOf, type KubeObject, type Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
+import type { PodTemplate } from '../../api/core/pod-template.ts';
 import { kubeResource, windlassAnnotation } from '../../api/core/well-known.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
-import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
+import { ordersOf, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { type KubeClient, pathOf } from '../../kube/client.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
 import { BrokenPromise } from '../support/broken-promise.ts';
@@ -15,13 +17,28 @@ import { waitFor } from '../support/wait.ts';
 /** Two images that differ in their digest, and in nothing else that matters. */
 export const images = { old: 'busybox:1.35', new: 'busybox:1.36' } as const;
 
-/** How a fleet differs from three pods of two containers that are updated in place, one at a time. */
+/** The parts of a workload that are the same in every kind. */
+export interface FleetObject extends KubeObject {
+  readonly spec: { readonly replicas?: number; readonly template: PodTemplate };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly readyReplicas: number;
+    readonly availableReplicas?: number;
+    readonly updatedReadyReplicas?: number;
+    readonly waitingFor?: { readonly reason: string; readonly unblock?: string };
+    readonly rollOut?: RollOutOrders;
+  };
+}
+
+/** How a fleet differs from three pods of two containers of a CloneSet that are updated in place, one at a time. */
 export interface FleetOptions {
+  readonly resource?: Resource;
   readonly replicas?: number;
   readonly rollingUpdate?: JsonObject;
   readonly spec?: JsonObject;
   readonly template?: JsonObject;
   readonly containers?: readonly JsonObject[];
+  readonly podSpec?: JsonObject;
 }
 
 /** A container that runs until it is stopped. */
@@ -36,31 +53,41 @@ export interface FleetWorld {
   readonly temporal: Client;
 }
 
-/** A CloneSet in a namespace of its own, with a recorded watch of its pods. */
-export class Fleet {
+/** A workload `web` in a namespace of its own, with a recorded watch of its pods. */
+export class Fleet<Owner extends FleetObject = CloneSet> {
   readonly #world: FleetWorld;
+  readonly #resource: Resource;
   readonly namespace: string;
   readonly watch: FleetWatch;
   readonly uid: string;
   readonly replicas: number;
 
-  private constructor(world: FleetWorld, namespace: string, set: CloneSet, watch: FleetWatch) {
+  private constructor(
+    world: FleetWorld,
+    namespace: string,
+    { resource, set, watch }: { readonly resource: Resource; readonly set: FleetObject; readonly watch: FleetWatch },
+  ) {
     this.#world = world;
+    this.#resource = resource;
     this.namespace = namespace;
     this.watch = watch;
     this.uid = set.metadata.uid;
     this.replicas = set.spec.replicas ?? 1;
   }
 
-  /** Applies the CloneSet, and waits until all pods are ready. */
-  static async create(world: FleetWorld, options: FleetOptions = {}): Promise<Fleet> {
+  /** Applies the workload, and waits until all pods are ready. */
+  static async create<Owner extends FleetObject = CloneSet>(
+    world: FleetWorld,
+    options: FleetOptions = {},
+  ): Promise<Fleet<Owner>> {
     const { cluster } = world;
+    const { resource = cloneSets } = options;
     const namespace = await cluster.newNamespace();
     const { replicas = 3, containers = [container('app'), container('logger')] } = options;
     const watch = await watchFleet(cluster.kube, namespace);
-    const set = await cluster.kube.create<CloneSet>(cloneSets, {
-      apiVersion: 'apps.kruise.io/v1beta1',
-      kind: 'CloneSet',
+    const set = await cluster.kube.create<FleetObject>(resource, {
+      apiVersion: apiVersionOf(resource),
+      kind: resource.kind,
       metadata: { namespace, name: 'web' },
       spec: {
         replicas,
@@ -71,11 +98,11 @@ export class Fleet {
         ...options.spec,
         template: {
           metadata: { labels: { app: 'web' }, ...options.template },
-          spec: { terminationGracePeriodSeconds: 1, containers },
+          spec: { terminationGracePeriodSeconds: 1, containers, ...options.podSpec },
         },
       },
     } as never);
-    const fleet = new Fleet(world, namespace, set, watch);
+    const fleet = new Fleet<Owner>(world, namespace, { resource, set, watch });
     await fleet.until('all pods to be ready', ({ status }) => status?.readyReplicas === replicas);
     watch.take();
     for (const pod of fleet.pods().values()) {
@@ -90,12 +117,12 @@ export class Fleet {
     return this.#world.cluster.kube;
   }
 
-  async get(): Promise<CloneSet> {
-    return await this.kube.get<CloneSet>(cloneSets, { namespace: this.namespace, name: 'web' });
+  async get(): Promise<Owner> {
+    return await this.kube.get<Owner>(this.#resource, { namespace: this.namespace, name: 'web' });
   }
 
   async patch(body: object): Promise<void> {
-    await this.kube.patch(cloneSets, { namespace: this.namespace, name: 'web' }, 'merge', body);
+    await this.kube.patch(this.#resource, { namespace: this.namespace, name: 'web' }, 'merge', body);
   }
 
   /** As `kubectl replace`: what is not in the manifest, such as labels, annotations and status, is not sent. */
@@ -105,7 +132,7 @@ export class Fleet {
       const ref = { namespace: this.namespace, name: metadata.name };
       const { resourceVersion } = metadata;
       const body = { apiVersion, kind, metadata: { ...ref, resourceVersion }, spec: { ...spec, ...change } };
-      await this.kube.request('PUT', pathOf(cloneSets, ref), { body });
+      await this.kube.request('PUT', pathOf(this.#resource, ref), { body });
     });
   }
 
@@ -122,10 +149,10 @@ export class Fleet {
   }
 
   /**
-   * Waits until the CloneSet fulfils a condition, and the recorded watch of its pods shows it, too. The status counts
+   * Waits until the workload fulfils a condition, and the recorded watch of its pods shows it, too. The status counts
    * only when it is about the current spec.
    */
-  async until(what: string, holds: (set: CloneSet) => boolean): Promise<CloneSet> {
+  async until(what: string, holds: (set: Owner) => boolean): Promise<Owner> {
     const found = await waitFor(what, async (see) => {
       const set = await this.get();
       see({ status: set.status, orders: ordersOf(set) });
@@ -141,14 +168,14 @@ export class Fleet {
     return found;
   }
 
-  async untilUpdated(pods: number): Promise<CloneSet> {
+  async untilUpdated(pods: number): Promise<Owner> {
     return await this.until(
       `${pods} updated pods`,
       ({ status }) => status?.updatedReadyReplicas === pods && status.readyReplicas === this.replicas,
     );
   }
 
-  async waitsFor(reason: string): Promise<CloneSet> {
+  async waitsFor(reason: string): Promise<Owner> {
     return await this.until(`the wait ${reason}`, ({ status }) => status?.waitingFor?.reason === reason);
   }
 

@@ -12,7 +12,11 @@ const toleranceMs = { before: 1_000, after: 10_000 } as const;
  * Throws unless the pods that watchers have written since this time are the updated pods of the verdicts, each of them
  * once, and in order: no verdict claims a beginning that the API server did not see.
  */
-export async function judgeHistory(local: LocalCluster, fleet: Fleet, sinceMs: number): Promise<void> {
+export async function judgeHistory(
+  local: LocalCluster,
+  fleet: Pick<Fleet, 'namespace' | 'operation'>,
+  sinceMs: number,
+): Promise<void> {
   const written = await firstWrites(local, fleet.namespace, sinceMs);
   const batches = await waitFor('every batch to have its verdict', async (see) => {
     const found = see(batchesIn(await fleet.operation.fetchHistory()));

@@ -11,6 +11,7 @@ import { fakeNodeImageLabel, nodeImages } from '../../api/node-image/types.ts';
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
 import { podProbeMarker } from '../../api/pod-probe-marker/types.ts';
 import { sidecarSets } from '../../api/sidecar-set/types.ts';
+import { statefulSets } from '../../api/stateful-set/types.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type HostileValue, hostileValues } from './values.ts';
 
@@ -103,6 +104,20 @@ const attacked: PerKind<AttackedKind> = {
       const image = { op: 'replace', path: '/spec/containers/0/image', value: 'busybox:1.35' };
       await kube.patch(sidecarSets, { name }, 'json', [image]);
     },
+  },
+  StatefulSet: {
+    resource: statefulSets,
+    ordinary: (name) => ({
+      metadata: { name },
+      spec: {
+        replicas: 1,
+        selector: { matchLabels: { ...labels, set: name } },
+        template: {
+          metadata: { labels: { ...labels, set: name } },
+          spec: { terminationGracePeriodSeconds: 1, containers: [container('app')] },
+        },
+      },
+    }),
   },
   // The watcher alone writes it.
   NodePodProbe: 'none',

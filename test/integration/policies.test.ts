@@ -9,6 +9,7 @@ import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { type SidecarSet, sidecarSets, sidecarSetsV1alpha1 } from '../../api/sidecar-set/types.ts';
+import { type StatefulSet, statefulSets } from '../../api/stateful-set/types.ts';
 import { repository } from '../../deploy/local/instance.ts';
 import { type Role, roles } from '../../deploy/local/roles.ts';
 import { toolPath } from '../../deploy/local/tools.ts';
@@ -32,6 +33,7 @@ let worker: KubeClient;
 let namespace: string;
 let cloneSet: CloneSet;
 let sidecarSet: SidecarSet;
+let statefulSet: StatefulSet;
 
 const annotations = { 'windlass.io/command': 'pause', 'windlass.io/roll-out': '{}', note: 'x' };
 const finalizers = ['test.io/keep'];
@@ -42,7 +44,8 @@ const template = {
 };
 
 const ofDatabase = { ...template, metadata: { labels: { app: 'db' } } };
-const statefulSets: Resource = {
+const ofShop = { ...template, metadata: { labels: { app: 'shop' } } };
+const kubernetesSets: Resource = {
   ...{ group: 'apps', version: 'v1', plural: 'statefulsets', kind: 'StatefulSet', namespaced: true },
 };
 
@@ -68,7 +71,7 @@ beforeAll(async () => {
     metadata: { namespace, name: 'web-z' },
     spec: template.spec,
   });
-  const database = await cluster.kube.create<KubeObject>(statefulSets, {
+  const database = await cluster.kube.create<KubeObject>(kubernetesSets, {
     metadata: { namespace, name: 'db' },
     spec: { replicas: 0, serviceName: 'db', selector: { matchLabels: { app: 'db' } }, template: ofDatabase },
   });
@@ -76,6 +79,10 @@ beforeAll(async () => {
   ownedBy('SidecarSet', 'apps.kruise.io/v1beta1', sidecarSet);
   ownedBy('Pod', 'v1', holder);
   ownedBy('StatefulSet', 'apps/v1', database);
+  statefulSet = await cluster.kube.create<StatefulSet>(statefulSets, {
+    metadata: { namespace, name: 'shop', annotations, labels },
+    spec: { replicas: 0, selector: { matchLabels: { app: 'shop' } }, template: ofShop },
+  });
   // policies take effect some time after they were written
   await waitFor('the policies to hold', async () => {
     const tries = [
@@ -241,6 +248,82 @@ describeAlone('what the watcher may write of PVCs', () => {
       await expect(write(pvcs, other, owned)).rejects.toMatchObject(refused);
     }
     await expect(watcher.create(pvcs, claim('data-web-d', []), dryRun)).rejects.toMatchObject(refused);
+  });
+});
+
+describeAlone('what the watcher may write for StatefulSets', () => {
+  const pvcs = kubeResource.persistentVolumeClaims;
+  const ofSet = (more: object = {}) => {
+    const { name, uid } = statefulSet.metadata;
+    return { apiVersion: 'apps.kruise.io/v1beta1', kind: 'StatefulSet', name, uid, ...more };
+  };
+  let pod: Pod;
+
+  const makePod = (name: string, ownerReferences: readonly object[] = []) =>
+    windlass().cluster.kube.create<Pod>(kubeResource.pods, {
+      metadata: { namespace, name, labels: { app: 'shop' }, annotations: { note: 'x' }, ownerReferences },
+      spec: template.spec,
+    });
+  const ofPod = () => ({ apiVersion: 'v1', kind: 'Pod', name: pod.metadata.name, uid: pod.metadata.uid });
+  const makeClaim = (name: string, ownerReferences: readonly object[]) =>
+    windlass().cluster.kube.create<KubeObject>(pvcs, claim(name, ownerReferences));
+  const owned = (...ownerReferences: readonly object[]) => ({ metadata: { ownerReferences } });
+
+  beforeAll(async () => {
+    pod = await makePod('shop-0');
+  });
+
+  it('is nothing of their spec', async () => {
+    for (const spec of [{ replicas: 1 }, { template: { spec: { hostNetwork: true } } }, { reserveOrdinals: [1] }]) {
+      await expect(write(statefulSets, statefulSet, { spec })).rejects.toMatchObject(refused);
+    }
+    const body = { metadata: { annotations: { 'windlass.io/command': null } } };
+    await expect(write(statefulSets, statefulSet, body)).resolves.toBeDefined();
+  });
+
+  it('AS-10, AS-32: is a PVC of an ordinal that nobody controls', async () => {
+    await expect(watcher.create(pvcs, claim('data-shop-7', []), dryRun)).resolves.toBeDefined();
+    await expect(watcher.create(pvcs, claim('data-shop', []), dryRun)).rejects.toMatchObject(refused);
+    const controlled = [ofSet({ controller: true, name: 'db', apiVersion: 'apps/v1' })];
+    await expect(watcher.create(pvcs, claim('data-shop-8', controlled), dryRun)).rejects.toMatchObject(refused);
+  });
+
+  it('AS-80: is the StatefulSet and the pod of a PVC as its owners', async () => {
+    const [other] = owner('CloneSet');
+    const ours = await makeClaim('data-shop-0', [{ ...other, controller: false }]);
+    const [kept] = ours.metadata.ownerReferences ?? [];
+    await expect(write(pvcs, ours, owned(kept as object, ofSet()))).resolves.toBeDefined();
+    await expect(write(pvcs, ours, owned(kept as object, ofPod()))).resolves.toBeDefined();
+    const given = await makeClaim('logs-shop-0', [ofSet()]);
+    await expect(write(pvcs, given, owned(ofPod()))).resolves.toBeDefined();
+    await expect(write(pvcs, given, { metadata: { ownerReferences: null } })).resolves.toBeDefined();
+    await expect(write(pvcs, given, { metadata: { annotations } })).rejects.toMatchObject(refused);
+    // those of others stay, and none of another name comes
+    await expect(write(pvcs, ours, owned(ofSet()))).rejects.toMatchObject(refused);
+    await expect(write(pvcs, given, owned(ofSet({ name: 'sho' })))).rejects.toMatchObject(refused);
+    await expect(write(pvcs, given, owned({ ...ofPod(), name: 'shop-1' }))).rejects.toMatchObject(refused);
+    await expect(write(pvcs, given, owned(ofSet({ controller: true })))).rejects.toMatchObject(refused);
+    await expect(watcher.delete(pvcs, refOf(given), dryRun)).rejects.toMatchObject(refused);
+  });
+
+  it('AS-11: is the controller of a pod that has none, and of no other', async () => {
+    const controller = ofSet({ controller: true, blockOwnerDeletion: true });
+    await expect(write(kubeResource.pods, pod, owned(controller))).resolves.toBeDefined();
+    const labelled = { metadata: { ownerReferences: [controller], labels: { app: 'else' } } };
+    await expect(write(kubeResource.pods, pod, labelled)).rejects.toMatchObject(refused);
+    await expect(write(kubeResource.pods, pod, owned(ofSet({ controller: true, name: 'db' })))).rejects.toMatchObject(
+      refused,
+    );
+    await expect(write(kubeResource.pods, pod, owned(ofSet()))).rejects.toMatchObject(refused);
+    const taken = await makePod('shop-1', [...owner('StatefulSet')]);
+    await expect(write(kubeResource.pods, taken, owned(controller))).rejects.toMatchObject(refused);
+    const unlike = await makePod('shop-x');
+    await expect(write(kubeResource.pods, unlike, owned(controller))).rejects.toMatchObject(refused);
+  });
+
+  it('AS-11: is the release of a pod that it controls', async () => {
+    const ours = await makePod('shop-2', [ofSet({ controller: true })]);
+    await expect(write(kubeResource.pods, ours, { metadata: { ownerReferences: null } })).resolves.toBeDefined();
   });
 });
 

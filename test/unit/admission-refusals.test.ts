@@ -14,7 +14,8 @@ import { lookUpsIn } from '../../webhook/review/look-ups.ts';
 import { admissionRoute, type Review } from '../../webhook/review/review.ts';
 import { sidecarSetLookUpsIn } from '../../webhook/review/sidecar-set-look-ups.ts';
 import { reviewSidecarSet } from '../../webhook/sidecar-set.ts';
-import { reviewWorkload } from '../../webhook/workload.ts';
+import { statefulSetRules } from '../../webhook/stateful-set.ts';
+import { reviewWorkload, type WorkloadRules } from '../../webhook/workload.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 // Rejections have the same form for every kind: all problems, each with its path, as causes and in one line.
@@ -36,12 +37,14 @@ function recreateReview(featureGates = gates): Review {
   });
 }
 
-const cloneSetReview = reviewWorkload(cloneSetRules, {
-  gates,
-  lookUps: lookUpsIn(new MemoryCluster().client()),
-  trials: { tryPod: () => Promise.resolve({ kind: 'accepted' }) },
-  deletion: () => ({ kind: 'allowed' }),
-});
+function reviewOfWorkload(rules: WorkloadRules): Review {
+  return reviewWorkload(rules, {
+    gates,
+    lookUps: lookUpsIn(new MemoryCluster().client()),
+    trials: { tryPod: () => Promise.resolve({ kind: 'accepted' }) },
+    deletion: () => ({ kind: 'allowed' }),
+  });
+}
 
 const sidecarSetReview = reviewSidecarSet({
   gates,
@@ -81,9 +84,25 @@ const setPaths = [
   'spec.updateStrategy.rollingUpdate.maxSurge',
 ];
 
+const badStatefulSet: JsonObject = {
+  replicas: -1,
+  selector: { matchLabels: { app: 'web' } },
+  template: { ...template, spec: { restartPolicy: 'Never', activeDeadlineSeconds: 5 } },
+  updateStrategy: { rollingUpdate: { partition: -1, maxUnavailable: 2 } },
+  persistentVolumeClaimRetentionPolicy: { whenScaled: 'Keep' },
+};
+const statefulSetPaths = [
+  'spec.replicas',
+  'spec.template.spec.restartPolicy',
+  'spec.template.spec.activeDeadlineSeconds',
+  'spec.updateStrategy.rollingUpdate.partition',
+  'spec.updateStrategy.rollingUpdate.maxUnavailable',
+  'spec.persistentVolumeClaimRetentionPolicy.whenScaled',
+];
+
 const cases: PerKind<Case> = {
   CloneSet: {
-    review: cloneSetReview,
+    review: reviewOfWorkload(cloneSetRules),
     version: 'v1beta1',
     good: { replicas: 1, selector: { matchLabels: { app: 'web' } }, template },
     bad: badSet,
@@ -154,6 +173,15 @@ const cases: PerKind<Case> = {
     ],
     change: { selector: { matchLabels: { app: 'shop' } }, probes: [{ name: 'a', containerName: 'app', probe }] },
     changed: ['spec.selector', 'spec.probes[0].markerPolicy'],
+  },
+  StatefulSet: {
+    review: reviewOfWorkload(statefulSetRules),
+    version: 'v1beta1',
+    good: { replicas: 1, selector: { matchLabels: { app: 'web' } }, template },
+    bad: badStatefulSet,
+    paths: statefulSetPaths,
+    change: badStatefulSet,
+    changed: statefulSetPaths,
   },
   SidecarSet: {
     review: sidecarSetReview,

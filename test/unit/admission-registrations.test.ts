@@ -59,7 +59,14 @@ function definition(conversion: CustomResourceDefinition['spec']['conversion']):
 describe('registrations', () => {
   it('FG-8, FG-9: the manifests keep the names and paths, and fail open for pods', () => {
     const pulls = ['mimagepulljob-v1beta1.kb.io', 'mimagelistpulljob-v1beta1.kb.io', 'mnodeimage.kb.io'];
-    const names = ['mpod.kb.io', 'mcontainerrecreaterequest.kb.io', 'mcloneset.kb.io', ...pulls, 'msidecarset.kb.io'];
+    const names = [
+      'mpod.kb.io',
+      'mcontainerrecreaterequest.kb.io',
+      'mcloneset.kb.io',
+      ...pulls,
+      'msidecarset.kb.io',
+      'mstatefulset.kb.io',
+    ];
     expect(shipped.webhooks?.map(({ name }) => name)).toEqual(names);
     expect(registeredPaths(shipped)).toEqual([
       '/mutate-pod',
@@ -69,10 +76,11 @@ describe('registrations', () => {
       '/mutate-apps-kruise-io-imagelistpulljob',
       '/mutate-apps-kruise-io-nodeimage',
       '/mutate-apps-kruise-io-sidecarset',
+      '/mutate-apps-kruise-io-statefulset',
     ]);
     const deletions = deletionOnlyKinds.filter(({ registered }) => registered === 'always');
     expect(validating.webhooks?.map(({ name }) => name)).toEqual([
-      ...['vcloneset.kb.io', 'vpodprobemarker.kb.io', 'vsidecarset.kb.io'],
+      ...['vcloneset.kb.io', 'vpodprobemarker.kb.io', 'vsidecarset.kb.io', 'vstatefulset.kb.io'],
       ...['vnamespace.kb.io', 'vcustomresourcedefinition.kb.io'],
       ...['vbuiltindeployment.kb.io', 'vbuiltinstatefulset.kb.io', 'vbuiltinreplicaset.kb.io'],
     ]);
@@ -81,6 +89,7 @@ describe('registrations', () => {
       '/validate-apps-kruise-io-cloneset',
       '/validate-apps-kruise-io-podprobemarker',
       '/validate-apps-kruise-io-sidecarset',
+      '/validate-apps-kruise-io-statefulset',
       ...deletionPaths,
     ]);
     expect(shipped.webhooks?.[0]).toMatchObject({ failurePolicy: 'Ignore', timeoutSeconds: 2 });

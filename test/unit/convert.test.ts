@@ -155,6 +155,7 @@ describe('/convert', () => {
       'imagepulljobs.apps.kruise.io',
       'nodeimages.apps.kruise.io',
       'sidecarsets.apps.kruise.io',
+      'statefulsets.apps.kruise.io',
     ]);
   });
 

@@ -5,7 +5,12 @@ import type { KubeObject } from '../../api/core/meta.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { convertStatefulSet, newerFieldsAnnotation } from '../../api/stateful-set/convert.ts';
 import { defaultStatefulSet } from '../../api/stateful-set/defaults.ts';
-import { validateStatefulSet, validateStatefulSetUpdate } from '../../api/stateful-set/validate.ts';
+import {
+  statefulSetWarnings,
+  validateStatefulSet,
+  validateStatefulSetUpdate,
+} from '../../api/stateful-set/validate.ts';
+import { statefulSetRules } from '../../webhook/stateful-set.ts';
 import { recorded } from '../support/recorded.ts';
 
 const recordedAs = (version: string) =>
@@ -218,7 +223,57 @@ describe('validation (AS §6)', () => {
     expect(validateStatefulSetUpdate(broken, { ...broken, metadata: { name: 'web', labels: { a: 'b' } } })).toEqual([]);
   });
 
+  it('AS-12, AS-84, AS-90: warns of what has no effect', () => {
+    const spec: JsonObject = {
+      ordinals: { start: 3 },
+      persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Delete' },
+      volumeClaimUpdateStrategy: { type: 'OnPodRollingUpdate' },
+    };
+    const paths = (gates: string) =>
+      statefulSetWarnings(set(spec), parseFeatureGates(gates)).map((text) => text.split(':')[0]);
+    const [start, retention] = ['spec.ordinals.start', 'spec.persistentVolumeClaimRetentionPolicy'];
+    const update = 'spec.volumeClaimUpdateStrategy';
+    expect(paths('')).toEqual([start, update]);
+    expect(paths('StatefulSetStartOrdinal=true,StatefulSetAutoDeletePVC=false')).toEqual([retention, update]);
+    const annotations = {
+      'apps.kruise.io/image-predownload-parallelism': '5%',
+      'apps.kruise.io/image-predownload-timeout-seconds': '60',
+      'apps.kruise.io/image-predownload-min-updated-ready-pods': '20%',
+    };
+    expect(statefulSetWarnings({ ...set(), metadata: { annotations } }, parseFeatureGates(''))).toEqual([
+      'metadata.annotations[apps.kruise.io/image-predownload-parallelism]: is no number, and is ignored',
+    ]);
+    expect(statefulSetWarnings(set({ ordinals: { start: 0 } }), parseFeatureGates(''))).toEqual([]);
+  });
+
   it.each([null, 1, 'x', [], {}])('never throws, whatever the spec is: %j', (spec) => {
     expect(validateStatefulSet({ ...set(), spec }).length).toBeGreaterThan(0);
+  });
+});
+
+describe('admission of v1alpha1', () => {
+  const withNewer = (text: string): JsonObject => ({
+    ...set({}, 'v1alpha1'),
+    metadata: { namespace: 'shop', name: 'web', annotations: { [newerFieldsAnnotation]: text } },
+  });
+  const { problemsOf, limitProblemsOf, warningsOf } = statefulSetRules;
+
+  it('judges the fields of v1beta1 that are in its annotation, as they are stored', () => {
+    const bad = withNewer(
+      JSON.stringify({ reserveOrdinals: Array(10_001).fill(1), scaleStrategy: { maxUnavailable: 0 } }),
+    );
+    const found = problemsOf({ after: bad }).map(({ field }) => field);
+    expect(found).toEqual(['spec.scaleStrategy.maxUnavailable', 'spec.reserveOrdinals']);
+    expect(limitProblemsOf({ after: bad }).map(({ field }) => field)).toEqual(['spec.reserveOrdinals']);
+    expect(problemsOf({ after: bad, before: bad })).toEqual([]);
+    expect(problemsOf({ after: bad, before: set({}, 'v1alpha1') })).toHaveLength(2);
+  });
+
+  it('says that an annotation which cannot be read has no effect', () => {
+    const gates = parseFeatureGates();
+    expect(problemsOf({ after: withNewer('{') })).toEqual([]);
+    expect(warningsOf({ after: withNewer('{') }, gates)).toEqual([expect.stringContaining(newerFieldsAnnotation)]);
+    const early = withNewer(JSON.stringify({ ordinals: { start: 1 } }));
+    expect(warningsOf({ after: early }, gates)).toEqual([expect.stringContaining('StatefulSetStartOrdinal')]);
   });
 });

@@ -21,6 +21,7 @@ const subjectsOfKinds: PerKind<SubjectKind> = {
   // It is what imagePulls look at.
   NodeImage: 'none',
   SidecarSet: sidecarSwaps,
+  StatefulSet: 'none',
 };
 
 /** What pods ask for by themselves. */

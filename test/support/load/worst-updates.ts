@@ -38,7 +38,7 @@ const template = (spec: object) => ({
   metadata: { labels },
   spec: { containers: [{ name: 'app', image: 'a' }], ...spec },
 });
-const cloneSet = (spec: object, version = 'v1beta1') => {
+const workload = (spec: object, version = 'v1beta1') => {
   const rollingUpdate = { partition: 2 };
   const updateStrategy = version === 'v1beta1' ? { rollingUpdate } : rollingUpdate;
   const common = { replicas: 3, selector: { matchLabels: labels }, template: template({}), updateStrategy };
@@ -72,9 +72,9 @@ const worst: readonly Update[] = [
     () => {
       const mounts = { volumeMounts: fill(half, () => ({ name: 'q' })) };
       const spec = { containers: [{ name: 'c', image: 'i', ...mounts }] };
-      return cloneSet({ template: template(spec), volumeClaimTemplates: claims(half, 'x') });
+      return workload({ template: template(spec), volumeClaimTemplates: claims(half, 'x') });
     },
-    () => cloneSet({}),
+    () => workload({}),
   ],
   [
     'PVC templates that are gone, each mounted',
@@ -82,24 +82,36 @@ const worst: readonly Update[] = [
     () => {
       const mounts = { volumeMounts: fill(half, (index) => ({ name: `x${index}` })) };
       const spec = { containers: [{ name: 'c', image: 'i', ...mounts }] };
-      return cloneSet({ template: template(spec), volumeClaimTemplates: claims(half, 'x') });
+      return workload({ template: template(spec), volumeClaimTemplates: claims(half, 'x') });
     },
-    () => cloneSet({}),
+    () => workload({}),
   ],
-  both('PVC templates', 'CloneSet', (prefix, bytes) => cloneSet({ volumeClaimTemplates: claims(bytes, prefix) })),
+  both('PVC templates', 'CloneSet', (prefix, bytes) => workload({ volumeClaimTemplates: claims(bytes, prefix) })),
   both('names in podsToDelete', 'CloneSet', (prefix, bytes) =>
-    cloneSet({ scaleStrategy: { podsToDelete: fill(bytes, (index) => `${prefix}${index}`) } }, 'v1alpha1'),
+    workload({ scaleStrategy: { podsToDelete: fill(bytes, (index) => `${prefix}${index}`) } }, 'v1alpha1'),
   ),
   both('containers with InPlaceOnly', 'CloneSet', (prefix, bytes) => {
     const containers = fill(bytes, (index) => ({ name: `${prefix}${index}`, image: prefix }));
-    return cloneSet({ template: template({ containers }), updateStrategy: { type: 'InPlaceOnly' } }, 'v1alpha1');
+    return workload({ template: template({ containers }), updateStrategy: { type: 'InPlaceOnly' } }, 'v1alpha1');
   }),
   both('expressions of the selector', 'CloneSet', (prefix, bytes) =>
-    cloneSet({ selector: { matchExpressions: fill(bytes, (index) => ({ key: `${prefix}${index}`, operator: 'X' })) } }),
+    workload({ selector: { matchExpressions: fill(bytes, (index) => ({ key: `${prefix}${index}`, operator: 'X' })) } }),
   ),
   both('terms of an order', 'CloneSet', (prefix, bytes) => {
     const orderPriority = fill(bytes, (index) => ({ key: `${prefix}${index}` }));
-    return cloneSet({ updateStrategy: { rollingUpdate: { priorityStrategy: { orderPriority } } } });
+    return workload({ updateStrategy: { rollingUpdate: { priorityStrategy: { orderPriority } } } });
+  }),
+  both('PVC templates', 'StatefulSet', (prefix, bytes) => workload({ volumeClaimTemplates: claims(bytes, prefix) })),
+  both('reserved ordinals', 'StatefulSet', (prefix, bytes) =>
+    workload({ reserveOrdinals: fill(bytes, (index) => `${prefix}${index}`) }),
+  ),
+  both('ranges of reserved ordinals', 'StatefulSet', (_, bytes) =>
+    workload({ reserveOrdinals: fill(bytes, (index) => `${index}-${index + 1}`) }),
+  ),
+  both('terms of an order', 'StatefulSet', (prefix, bytes) => {
+    const orderPriority = fill(bytes, (index) => ({ key: `${prefix}${index}` }));
+    const rollingUpdate = { unorderedUpdate: { priorityStrategy: { orderPriority } } };
+    return workload({ podManagementPolicy: 'Parallel', updateStrategy: { rollingUpdate } });
   }),
   both('sidecars', 'SidecarSet', (prefix, bytes) =>
     sidecarSet({ containers: fill(bytes, (index) => sidecar(`${prefix}${index}`, {})) }),
