@@ -1,5 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { type RollOutEvidence, rollOutViolations } from '../chaos/judges/roll-out-judge.ts';
+import {
+  type RecreationEvidence,
+  type RollOutEvidence,
+  recreationViolations,
+  rollOutViolations,
+} from '../chaos/judges/roll-out-judge.ts';
 import type { FleetMoment } from '../support/fleet-watch.ts';
 
 function moment(ready: number): FleetMoment {
@@ -51,5 +56,37 @@ describe('the judge of roll-outs', () => {
   it('objects to a restart where no update was asked for', () => {
     expect(rollOutViolations(evidence({ expectsUpdate: false, now: new Map([['a', untouched]]) }))).toEqual([]);
     expect(rollOutViolations(evidence({ expectsUpdate: false }))).toHaveLength(2);
+  });
+});
+
+describe('the judge of roll-outs by recreation', () => {
+  const claim = { 'data-web-0': 'x' };
+  const recreated = (more: Partial<RecreationEvidence> = {}): RecreationEvidence => ({
+    ...evidence({ now: new Map([['b', { name: 'web-0', isUpdated: true, restarts: {} }]]) }),
+    names: new Map([
+      ['web-0', 2],
+      ['web-1', 1],
+    ]),
+    claims: { before: claim, now: { ...claim, 'data-web-1': 'y' } },
+    ...more,
+  });
+
+  it('finds nothing wrong with pods that were recreated once, with their PVCs', () => {
+    expect(recreationViolations(recreated())).toEqual([]);
+  });
+
+  it.each<[string, Partial<RecreationEvidence>, string]>([
+    ['a pod that was recreated twice', { names: new Map([['web-0', 3]]) }, 'there were 3 pods web-0, and 2 are to be'],
+    ['a new pod that was recreated', { names: new Map([['web-1', 2]]) }, 'there were 2 pods web-1, and 1 are to be'],
+    ['a lost PVC', { claims: { before: claim, now: {} } }, 'PVC data-web-0 is gone and was x'],
+    ['another PVC', { claims: { before: claim, now: { 'data-web-0': 'z' } } }, 'PVC data-web-0 is z and was x'],
+    [
+      'a pod that was not recreated',
+      { now: new Map([['a', { name: 'web-0', isUpdated: true, restarts: {} }]]) },
+      'web-0 was not recreated',
+    ],
+    ['a budget that was exceeded', { moments: [moment(1)] }, 'only 1 pods were ready at 1 ready, after MODIFIED web-a'],
+  ])('objects to %s', (_, more, text) => {
+    expect(recreationViolations(recreated(more))).toEqual([`shop: ${text}`]);
   });
 });

@@ -2,12 +2,12 @@
 // comes to its end on another.
 
 import type { ChaosSubject, Prepared } from '../chaos/chaos-subject.ts';
-import { updateSteps } from '../chaos/subjects/cloneset-pods.ts';
 import { imagePulls } from '../chaos/subjects/image-pulls.ts';
 import { jobPods } from '../chaos/subjects/job-pods.ts';
 import { RecreateRequests } from '../chaos/subjects/recreate-requests.ts';
 import { eachStep } from '../chaos/subjects/recreated-pods.ts';
 import { RollOut } from '../chaos/subjects/roll-outs.ts';
+import { updateSteps } from '../chaos/subjects/workload-pods.ts';
 import type { World } from '../chaos/world.ts';
 
 /** So many steps has the work that has most. */

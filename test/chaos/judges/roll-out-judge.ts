@@ -1,8 +1,8 @@
-// The verdict about the pods of a CloneSet, from a recorded watch of all of them. Pure, so that the judge can be judged.
+// The verdict about the pods of a workload, from a recorded watch of all of them. Pure, so that the judge can be judged.
 import type { FleetMoment } from '../../support/fleet-watch.ts';
 import type { Judge } from './judge.ts';
 
-/** What is known about the pods of one CloneSet since it was complete. */
+/** What is known about the pods of one workload since it was complete. */
 export interface RollOutEvidence {
   readonly subject: string;
   /** What the watch showed, moment after moment. */
@@ -24,6 +24,35 @@ export interface PodNow {
 
 export const rollOutViolations: Judge<RollOutEvidence> = ({ subject, ...evidence }) =>
   [...budgetViolations(evidence), ...podViolations(evidence)].map((text) => `${subject}: ${text}`);
+
+/** What is known besides about pods that keep their names and PVCs when they are recreated. */
+export interface RecreationEvidence extends RollOutEvidence {
+  /** How many pods of each name there have been since the workload was complete. */
+  readonly names: ReadonlyMap<string, number>;
+  /** The UIDs of the PVCs by name. */
+  readonly claims: Readonly<Record<'before' | 'now', Readonly<Record<string, string>>>>;
+}
+
+/** Each pod was recreated once, and none twice; those that there were have their PVCs. */
+export const recreationViolations: Judge<RecreationEvidence> = ({ subject, names, claims, ...evidence }) => {
+  const { before, now, expectsUpdate } = evidence;
+  const pods = [...now.values()].map(({ name }) => name);
+  const most = (name: string) => 1 + Number(expectsUpdate && claims.before[`data-${name}`] !== undefined);
+  return [
+    ...budgetViolations(evidence),
+    ...[...names].flatMap(([name, count]) =>
+      count > most(name) ? [`there were ${count} pods ${name}, and ${most(name)} are to be`] : [],
+    ),
+    ...[...now].flatMap(([uid, { name, isUpdated }]) => [
+      ...(expectsUpdate && !isUpdated ? [`${name} is not updated`] : []),
+      ...(expectsUpdate && before.has(uid) ? [`${name} was not recreated`] : []),
+    ]),
+    ...Object.entries(claims.before).flatMap(([name, uid]) =>
+      claims.now[name] === uid ? [] : [`PVC ${name} is ${claims.now[name] ?? 'gone'} and was ${uid}`],
+    ),
+    ...(new Set(pods).size < pods.length ? [`two pods have one name: ${pods.join()}`] : []),
+  ].map((text) => `${subject}: ${text}`);
+};
 
 type Facts = Omit<RollOutEvidence, 'subject'>;
 

@@ -2,8 +2,8 @@
 import type { Scenario } from '../campaign.ts';
 import { failureScenario, faultScenario, faultsOf } from '../fault-plan.ts';
 import type { Random } from '../random.ts';
-import { updateSteps } from '../subjects/cloneset-pods.ts';
 import { RollOut, rollOutSize, rollOuts } from '../subjects/roll-outs.ts';
+import { updateSteps } from '../subjects/workload-pods.ts';
 import { hostileClients, withoutWebhook } from './hostile-clients.ts';
 import { hostileRequests } from './hostile-requests.ts';
 import { longFaultScenarios } from './long-faults.ts';

@@ -5,7 +5,7 @@ import { jobPods } from './job-pods.ts';
 import { launches } from './launches.ts';
 import { probedPods } from './probed-pods.ts';
 import { recreateRequests } from './recreate-requests.ts';
-import { rollOuts } from './roll-outs.ts';
+import { rollOuts, statefulRollOuts } from './roll-outs.ts';
 import { sidecarSwaps } from './sidecar-swaps.ts';
 
 /** The work of each kind while things break. */
@@ -21,7 +21,7 @@ const subjectsOfKinds: PerKind<SubjectKind> = {
   // It is what imagePulls look at.
   NodeImage: 'none',
   SidecarSet: sidecarSwaps,
-  StatefulSet: 'none',
+  StatefulSet: statefulRollOuts,
 };
 
 /** What pods ask for by themselves. */

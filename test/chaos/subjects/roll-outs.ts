@@ -1,10 +1,11 @@
-// A roll-out of a CloneSet in place, and a CloneSet that grows beside it.
+// A roll-out of a CloneSet in place or of a StatefulSet by recreation, and a workload of the kind that grows beside it.
+import { statefulSets } from '../../../api/stateful-set/types.ts';
 import type { Report } from '../campaign.ts';
 import type { ChaosSubject, Objections, SubjectKind, SubjectStep } from '../chaos-subject.ts';
 import { cuts, freezes, kills } from '../fault-plan.ts';
 import type { Random } from '../random.ts';
 import { seconds, type World } from '../world.ts';
-import { CloneSetPods, type UpdateStep, updateSteps } from './cloneset-pods.ts';
+import { recreationSteps, type UpdateStep, updateSteps, type WorkloadPlan, WorkloadPods } from './workload-pods.ts';
 
 /** How large a roll-out is, and at which of its steps faults are put. */
 export interface RollOutOptions {
@@ -12,6 +13,8 @@ export interface RollOutOptions {
   readonly replicas: number;
   readonly maxUnavailable: number;
   readonly gracePeriodSeconds: number;
+  /** A StatefulSet whose pods are recreated, with a PVC each. Absent: a CloneSet that is updated in place. */
+  readonly isStateful?: true;
   /** Absent: every step of an update. */
   readonly steps?: readonly UpdateStep['name'][];
   /** Others take their time to their steps: a roll-out that is further by then is met where it is. */
@@ -19,26 +22,27 @@ export interface RollOutOptions {
 }
 
 export class RollOut implements ChaosSubject {
-  readonly #updated: CloneSetPods;
-  readonly #growing: CloneSetPods;
+  readonly #updated: WorkloadPods;
+  readonly #growing: WorkloadPods;
   readonly #options: RollOutOptions;
   #isBegun = false;
   #grown: Promise<void> = Promise.resolve();
 
-  private constructor(updated: CloneSetPods, growing: CloneSetPods, options: RollOutOptions) {
+  private constructor(updated: WorkloadPods, growing: WorkloadPods, options: RollOutOptions) {
     this.#updated = updated;
     this.#growing = growing;
     this.#options = options;
   }
 
-  /** Both CloneSets with all pods ready. */
+  /** Both workloads with all pods ready. */
   static async prepare(world: World, options: RollOutOptions): Promise<RollOut> {
-    const { replicas, maxUnavailable, gracePeriodSeconds } = options;
+    const { replicas, maxUnavailable, gracePeriodSeconds, isStateful } = options;
     const rollingUpdate = { maxUnavailable, inPlaceUpdateStrategy: { gracePeriodSeconds } };
     const leastReady = replicas - maxUnavailable;
+    const kind = isStateful ? stateful : {};
     const [updated, growing] = await Promise.all([
-      CloneSetPods.create(world, { replicas, rollingUpdate, leastReady, expectsUpdate: true }),
-      CloneSetPods.create(world, { replicas: 2, leastReady: 0, expectsUpdate: false }),
+      WorkloadPods.create(world, { replicas, rollingUpdate, leastReady, expectsUpdate: true, ...kind }),
+      WorkloadPods.create(world, { replicas: 2, leastReady: 0, expectsUpdate: false, ...kind }),
     ]);
     return new RollOut(updated, growing, options);
   }
@@ -48,9 +52,10 @@ export class RollOut implements ChaosSubject {
   }
 
   get steps(): readonly SubjectStep[] {
-    const { steps, mayBeFurther, random } = this.#options;
-    const further = mayBeFurther ? updateSteps.slice(-1) : [];
-    return updateSteps
+    const { steps, mayBeFurther, random, isStateful } = this.#options;
+    const all = isStateful ? recreationSteps : updateSteps;
+    const further = mayBeFurther ? all.slice(-1) : [];
+    return all
       .filter(({ name }) => steps?.includes(name) ?? true)
       .map((step) => ({
         name: step.name,
@@ -97,11 +102,49 @@ export class RollOut implements ChaosSubject {
   }
 }
 
+const volumeMounts = [{ name: 'data', mountPath: '/data' }];
+
+/** A StatefulSet whose pods have a PVC each, and are recreated beside each other. */
+const stateful: Partial<WorkloadPlan> = {
+  resource: statefulSets,
+  recreates: true,
+  spec: {
+    podManagementPolicy: 'Parallel',
+    persistentVolumeClaimRetentionPolicy: { whenScaled: 'Delete' },
+    volumeClaimTemplates: [
+      {
+        metadata: { name: 'data' },
+        spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Mi' } } },
+      },
+    ],
+  },
+  more: { volumeMounts },
+};
+
 /** Longer than a lease of the watcher, or than a permit. */
 const outages = { watcher: 15, worker: 12, daemon: 12, temporal: 12, apiserver: 12 } as const;
 
+const { daemon: _, ...outagesOfControl } = outages;
+
 /** Of twenty pods, a fifth is updated at once. */
 export const rollOutSize = { replicas: 20, maxUnavailable: 4, gracePeriodSeconds: 2 } as const;
+
+export const statefulRollOuts: SubjectKind = {
+  name: 'stateful-roll-out',
+  about: 'an update of 12 pods of a StatefulSet by recreation, and of growing',
+  prepare: (world, { random }) =>
+    RollOut.prepare(world, { replicas: 12, maxUnavailable: 3, gracePeriodSeconds: 0, isStateful: true, random }),
+  prepareBeside: (world, { random }) =>
+    RollOut.prepare(world, {
+      ...{ random, replicas: 6, maxUnavailable: 2, gracePeriodSeconds: 0, isStateful: true },
+      ...{ mayBeFurther: true, steps: recreationSteps.slice(1).map(({ name }) => name) },
+    }),
+  endures: [
+    ...kills(['watcher', 'worker', 'temporal', 'apiserver'], [0, 3]),
+    ...freezes(outagesOfControl),
+    ...cuts(outagesOfControl),
+  ],
+};
 
 export const rollOuts: SubjectKind = {
   name: 'roll-out',

@@ -1,14 +1,16 @@
-// A CloneSet that is made for one scenario, with a recorded watch of all of its pods: what the verdict rests on.
+// A workload that is made for one scenario, with a recorded watch of all of its pods: what the verdict rests on.
 import type { JsonObject } from '../../../api/base/json.ts';
 import { type CloneSet, cloneSets } from '../../../api/cloneset/types.ts';
+import type { KubeObject, Resource } from '../../../api/core/meta.ts';
 import { isActive, type Pod } from '../../../api/core/pod.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
 import { rollOutId } from '../../../api/fleet/operation.ts';
 import { inPlaceAnnotation, inPlaceReadinessGate } from '../../../api/in-place/annotations.ts';
 import { type FleetMoment, type FleetWatch, isServing, watchFleet } from '../../support/fleet-watch.ts';
 import { waitFor } from '../../support/wait.ts';
 import type { Report } from '../campaign.ts';
 import type { Objections } from '../chaos-subject.ts';
-import { fewestReady, type PodNow, rollOutViolations } from '../judges/roll-out-judge.ts';
+import { fewestReady, type PodNow, recreationViolations, rollOutViolations } from '../judges/roll-out-judge.ts';
 import { Room } from '../room.ts';
 import { patienceMs, untilDone, type World } from '../world.ts';
 
@@ -32,21 +34,47 @@ export const updateSteps: readonly UpdateStep[] = [
   { name: 'the last pods', holds: (_, all) => all.filter(isUpdated).length >= all.length - 3 },
 ];
 
+/** The steps of an update by recreation. */
+export const recreationSteps: readonly UpdateStep[] = [
+  { name: 'asked for', holds: () => true },
+  { name: 'a pod goes', holds: (pod) => pod.metadata.deletionTimestamp !== undefined },
+  { name: 'a pod comes', holds: (pod) => isChanged(pod) && !isServing(pod) },
+  ...updateSteps.slice(-2),
+];
+
 /** What is promised of the pods from the moment at which all are ready. */
-export interface CloneSetPlan {
+export interface WorkloadPlan {
+  /** Absent: a CloneSet. */
+  readonly resource?: Resource;
   readonly replicas: number;
+  /** Beside what every workload has. */
+  readonly spec?: JsonObject;
+  /** Beside what the first container of every workload has. */
+  readonly more?: JsonObject;
   readonly rollingUpdate?: JsonObject;
   /** So many pods are always ready. */
   readonly leastReady: number;
-  /** All pods are updated in place, or none. */
+  /** All pods are updated, or none. */
   readonly expectsUpdate: boolean;
+  /** They are updated by recreation, under their names. Absent: in place. */
+  readonly recreates?: true;
 }
 
-/** The pods of one CloneSet from their creation to the verdict. */
-export class CloneSetPods {
+interface WorkloadObject extends KubeObject {
+  readonly status?: Pick<
+    CloneSet['status'] & object,
+    'observedGeneration' | 'replicas' | 'readyReplicas' | 'waitingFor'
+  > & {
+    readonly updatedReadyReplicas?: number;
+    readonly conditions?: readonly { readonly type: string; readonly message?: string }[];
+  };
+}
+
+/** The pods of one workload from their creation to the verdict. */
+export class WorkloadPods {
   readonly #world: World;
   readonly #room: Room;
-  readonly #plan: CloneSetPlan;
+  readonly #plan: WorkloadPlan;
   readonly #surplus: string[] = [];
   readonly #awaited = new Set<{ readonly step: UpdateStep; readonly reached: () => void }>();
   #moments: readonly FleetMoment[] = [];
@@ -55,8 +83,11 @@ export class CloneSetPods {
   #wanted: number;
   /** Pods by UID, with the restarts of their containers, when all were ready. */
   #before: ReadonlyMap<string, Readonly<Record<string, number>>> = new Map();
+  /** The UIDs of all pods since then, by name. */
+  readonly #seen = new Map<string, Set<string>>();
+  #claims: Readonly<Record<string, string>> = {};
 
-  private constructor(world: World, room: Room, plan: CloneSetPlan) {
+  private constructor(world: World, room: Room, plan: WorkloadPlan) {
     this.#world = world;
     this.#room = room;
     this.#plan = plan;
@@ -64,16 +95,18 @@ export class CloneSetPods {
   }
 
   /** All pods ready. They have two containers, of which the second has an annotation in its environment. */
-  static async create(world: World, plan: CloneSetPlan): Promise<CloneSetPods> {
+  static async create(world: World, plan: WorkloadPlan): Promise<WorkloadPods> {
     const room = await Room.create(world);
-    const pods = new CloneSetPods(world, room, plan);
+    const pods = new WorkloadPods(world, room, plan);
     world.leftovers.add(pods);
     pods.#watch = await watchFleet(world.kube, room.namespace, (pod) => pods.#hear(pod));
-    await room.make(cloneSets, name, bodyOf(plan));
+    await room.make(pods.#resource, name, bodyOf(plan));
     await pods.settled();
     pods.#uid = (await pods.#get()).metadata.uid;
     pods.#before = new Map(pods.#pods().map((pod) => [pod.metadata.uid, restartsOf(pod)]));
     pods.#watch.take();
+    pods.#seen.clear();
+    pods.#claims = await pods.#claimsNow();
     return pods;
   }
 
@@ -89,7 +122,12 @@ export class CloneSetPods {
   /** Asks for another image of the first container, and for another environment of the second. */
   async update(): Promise<void> {
     await this.#patch(`the update of ${this.namespace}`, {
-      spec: { template: { metadata: { annotations: { greeting: 'new' } }, spec: podSpec(images.new) } },
+      spec: {
+        template: {
+          metadata: { annotations: { greeting: 'new' } },
+          spec: podSpec(images.new, this.#plan),
+        },
+      },
     });
   }
 
@@ -129,12 +167,15 @@ export class CloneSetPods {
 
   /** By what the watch has recorded since all pods were ready, and by how the CloneSet is now. */
   async objections(): Promise<Objections> {
-    const { leastReady, expectsUpdate } = this.#plan;
+    const { leastReady, expectsUpdate, recreates } = this.#plan;
     const now = new Map(this.#pods().map((pod): [string, PodNow] => [pod.metadata.uid, podNow(pod)]));
     const moments = this.#recorded();
     const evidence = { subject: this.namespace, moments, leastReady, before: this.#before, now, expectsUpdate };
+    const names = new Map([...this.#seen].map(([pod, uids]) => [pod, uids.size]));
+    const claims = { before: this.#claims, now: await this.#claimsNow() };
+    const violations = recreates ? recreationViolations({ ...evidence, names, claims }) : rollOutViolations(evidence);
     return {
-      lasting: [...this.#surplus.map((text) => `${this.namespace}: ${text}`), ...rollOutViolations(evidence)],
+      lasting: [...this.#surplus.map((text) => `${this.namespace}: ${text}`), ...violations],
       pending: (await this.#pending()).map((text) => `${this.namespace}: ${text}`),
     };
   }
@@ -148,10 +189,10 @@ export class CloneSetPods {
     );
   }
 
-  /** Deletes the CloneSet with its pods and its namespace, and waits until the pods are gone. */
+  /** Deletes the workload with its pods and its namespace, and waits until the pods are gone. */
   async remove(): Promise<void> {
     this.#watch?.stop();
-    await this.#room.drop(cloneSets, name);
+    await this.#room.drop(this.#resource, name);
     await this.#room.dropPods();
     await this.#room.remove();
     this.#world.leftovers.delete(this);
@@ -174,7 +215,19 @@ export class CloneSetPods {
     return this.#moments;
   }
 
+  get #resource(): Resource {
+    return this.#plan.resource ?? cloneSets;
+  }
+
+  /** The UIDs of its PVCs by name. */
+  async #claimsNow(): Promise<Readonly<Record<string, string>>> {
+    const { items } = await this.#world.kube.list(kubeResource.persistentVolumeClaims, { namespace: this.namespace });
+    return Object.fromEntries(items.map(({ metadata }) => [metadata.name, metadata.uid]));
+  }
+
   #hear(pod: Pod): void {
+    const { name: podName, uid } = pod.metadata;
+    this.#seen.set(podName, (this.#seen.get(podName) ?? new Set()).add(uid));
     const pods = this.#pods();
     if (pods.length > this.#wanted) {
       this.#surplus.push(`there were ${pods.length} pods, and ${this.#wanted} wanted, at ${new Date().toISOString()}`);
@@ -186,35 +239,39 @@ export class CloneSetPods {
     return [...(this.#watch?.pods.values() ?? [])].filter(isActive);
   }
 
-  async #get(): Promise<CloneSet> {
-    return await this.#world.kube.get<CloneSet>(cloneSets, { namespace: this.namespace, name });
+  async #get(): Promise<WorkloadObject> {
+    return await this.#world.kube.get<WorkloadObject>(this.#resource, { namespace: this.namespace, name });
   }
 
   async #patch(what: string, body: object): Promise<void> {
     const ref = { namespace: this.namespace, name };
-    await untilDone(what, () => this.#world.kube.patch(cloneSets, ref, 'merge', body));
+    await untilDone(what, () => this.#world.kube.patch(this.#resource, ref, 'merge', body));
   }
 }
 
-function bodyOf({ replicas, rollingUpdate }: CloneSetPlan): JsonObject {
+function bodyOf(plan: WorkloadPlan): JsonObject {
+  const { replicas, rollingUpdate, spec, recreates } = plan;
   const labels = { app: name };
   return {
     spec: {
       replicas,
       selector: { matchLabels: labels },
-      updateStrategy: { rollingUpdate: { podUpdatePolicy: 'InPlaceIfPossible', ...rollingUpdate } },
-      template: { metadata: { labels, annotations: { greeting: 'old' } }, spec: podSpec(images.old) },
+      updateStrategy: {
+        rollingUpdate: { podUpdatePolicy: recreates ? 'ReCreate' : 'InPlaceIfPossible', ...rollingUpdate },
+      },
+      template: { metadata: { labels, annotations: { greeting: 'old' } }, spec: podSpec(images.old, plan) },
+      ...spec,
     },
   };
 }
 
-function podSpec(image: string): JsonObject {
+function podSpec(image: string, { more }: Pick<WorkloadPlan, 'more'>): JsonObject {
   const command = ['sh', '-c', `trap 'exit 0' TERM; sleep 99999 & wait`];
   const fieldRef = { fieldPath: `metadata.annotations['greeting']` };
   return {
     terminationGracePeriodSeconds: 1,
     containers: [
-      { name: 'app', image, command },
+      { name: 'app', image, command, ...more },
       { name: 'greeter', image: images.old, command, env: [{ name: 'GREETING', valueFrom: { fieldRef } }] },
     ],
   };
