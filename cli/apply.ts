@@ -13,18 +13,6 @@ export function applyPatch(live: JsonObject, manifest: JsonObject): JsonObject {
   return merged(changes(live, manifest), removals(lastApplied(live), manifest));
 }
 
-/** Applies a merge patch (RFC 7386) to an object. */
-export function mergePatch(object: JsonObject, patch: JsonObject): JsonObject {
-  const result = new Map(Object.entries(object));
-  for (const [key, value] of Object.entries(patch)) {
-    const before = result.get(key);
-    if (value === null) result.delete(key);
-    else if (isJsonObject(value)) result.set(key, mergePatch(isJsonObject(before) ? before : {}, value));
-    else result.set(key, value);
-  }
-  return Object.fromEntries(result);
-}
-
 function lastApplied(live: JsonObject): JsonObject {
   const metadata = isJsonObject(live.metadata) ? live.metadata : {};
   const annotations = isJsonObject(metadata.annotations) ? metadata.annotations : {};

@@ -1,6 +1,6 @@
 // How `kubectl kruise plan` plans one CloneSet.
 
-import { type JsonObject, objectOr } from '../api/base/json.ts';
+import { type JsonObject, mergePatch, objectOr } from '../api/base/json.ts';
 import { convertCloneSet } from '../api/cloneset/convert.ts';
 import { defaultCloneSet } from '../api/cloneset/defaults.ts';
 import { type CloneSet, cloneSets, cloneSetsV1alpha1, cloneSetVersion } from '../api/cloneset/types.ts';
@@ -8,7 +8,7 @@ import { cloneSetWarnings, validateCloneSet, validateCloneSetUpdate } from '../a
 import { apiVersionOf } from '../api/core/meta.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
 import { previewSet } from '../plan/cloneset/preview.ts';
-import { applyPatch, mergePatch } from './apply.ts';
+import { applyPatch } from './apply.ts';
 import { cloneSetLook } from './cloneset-look.ts';
 import type { Cluster } from './cluster.ts';
 import { attempt, CommandFailed } from './failure.ts';

@@ -1,6 +1,6 @@
 // How `kubectl kruise plan` plans one SidecarSet.
 
-import { type JsonObject, objectOr } from '../api/base/json.ts';
+import { type JsonObject, mergePatch, objectOr } from '../api/base/json.ts';
 import { apiVersionOf } from '../api/core/meta.ts';
 import { convertSidecarSet } from '../api/sidecar-set/convert.ts';
 import { defaultSidecarSet } from '../api/sidecar-set/defaults.ts';
@@ -19,7 +19,7 @@ import { nameOf } from '../plan/sidecar-set/scene.ts';
 import { decisionOf } from '../plan/sidecar-set/update.ts';
 import type { SidecarSetSituation } from '../plan/sidecar-set/waits.ts';
 import { sidecarWrite } from '../plan/sidecar-set/write.ts';
-import { applyPatch, mergePatch } from './apply.ts';
+import { applyPatch } from './apply.ts';
 import type { PlanOptions } from './cloneset-plan.ts';
 import { attempt, CommandFailed } from './failure.ts';
 import { batchesOf, type PodPlan, type SetPlan, specChanges, summaryOf } from './set-plan.ts';

@@ -26,6 +26,18 @@ export function sameJson(left: unknown, right: unknown): boolean {
   return Object.keys(left).every((key) => sameJson(left[key], right[key])) && Object.keys(right).every(isIn);
 }
 
+/** Applies a merge patch (RFC 7386) to an object. */
+export function mergePatch(object: JsonObject, patch: JsonObject): JsonObject {
+  const result = new Map(Object.entries(object));
+  for (const [key, value] of Object.entries(patch)) {
+    const before = result.get(key);
+    if (value === null) result.delete(key);
+    else if (isJsonObject(value)) result.set(key, mergePatch(isJsonObject(before) ? before : {}, value));
+    else result.set(key, value);
+  }
+  return Object.fromEntries(result);
+}
+
 /** The merge patch (RFC 7386) that turns one object into the other. It names each field: absent ones are removed by null. */
 export function mergePatchTo(before: JsonObject, after: JsonObject): JsonObject {
   const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])];

@@ -4,15 +4,18 @@ import { firstWait, type Wait } from '../decision.ts';
 import { batchOf, type PodBatch } from './batch.ts';
 import type { PodWrite } from './in-place/update.ts';
 import type { FleetInput, WorkloadPlan } from './input.ts';
-import type { FleetPlanner, ScalePlan } from './kind.ts';
+import type { FleetPlanner, FleetSituation, ScalePlan } from './kind.ts';
 import { question } from './permit.ts';
 import { afterDrain, planFleet } from './plan.ts';
+import { type Play, play } from './play.ts';
 import type { FleetScene, UpdateDemand } from './scene.ts';
 import type { DrainedPod } from './update.ts';
+import { allWaits } from './waits.ts';
 import type { Workload } from './workload.ts';
 
 /** The decisions about one kind of workload. Pure. */
-export interface WorkloadPlanner<Owner extends Workload, Input extends FleetInput<Owner> = FleetInput<Owner>> {
+export interface WorkloadPlanner<Owner extends Workload, Input extends FleetInput<Owner> = FleetInput<Owner>>
+  extends Pick<FleetPlanner<Owner, Input>, 'strategy'> {
   readonly resource: Resource;
   /** As in `FleetPlanner`. */
   readonly emptyStatus: Owner['status'] & object;
@@ -25,6 +28,10 @@ export interface WorkloadPlanner<Owner extends Workload, Input extends FleetInpu
    * undefined when the update is not to continue. Asked once for each look, and only where a pod is drained.
    */
   afterDrain(input: Input): ((drained: DrainedPod) => readonly PodWrite[] | undefined) | undefined;
+  /** How things stand, and everything that is waited for. Undefined: before its template is recorded, nothing is decided. */
+  explain(input: Input): { readonly situation: FleetSituation; readonly waits: readonly Wait[] } | undefined;
+  /** What becomes of each pod if nothing fails. Undefined: its selector is malformed. */
+  play(input: Input): Play | undefined;
 }
 
 /** The planner of a kind that keeps pods. */
@@ -38,9 +45,15 @@ export function workloadPlanner<
   return {
     resource: kind.resource,
     emptyStatus: kind.emptyStatus,
+    strategy: (input) => kind.strategy(input),
     plan: (input) => planFleet(kind, input),
     chooseBatch: (input) => chooseBatch(kind, input),
     afterDrain: (input) => afterDrain(kind, input),
+    explain(input) {
+      const { situation } = planFleet(kind, input);
+      return situation && { situation, waits: allWaits(kind.rules, situation) };
+    },
+    play: (input) => play(kind, input),
   };
 }
 

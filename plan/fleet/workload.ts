@@ -12,13 +12,26 @@ export interface Workload extends KubeObject {
     readonly template: PodTemplate;
     readonly revisionHistoryLimit?: number;
     readonly volumeClaimTemplates?: readonly JsonObject[];
+    readonly updateStrategy?: { readonly type?: string; readonly rollingUpdate?: { readonly paused?: boolean } };
   };
   readonly status?: {
     readonly collisionCount?: number;
     readonly currentRevision?: string;
     readonly updateRevision?: string;
+    readonly observedGeneration?: number;
     readonly replicas?: number;
+    readonly availableReplicas?: number;
+    readonly updatedReplicas?: number;
     readonly updatedReadyReplicas?: number;
+    readonly updatedAvailableReplicas?: number;
+    /** How many pods are to be updated. Absent: all. */
+    readonly expectedUpdatedReplicas?: number;
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly reason?: string;
+      readonly message?: string;
+    }[];
     readonly waitingFor?: WaitingFor;
     readonly rollOut?: RollOutOrders;
   } & object;

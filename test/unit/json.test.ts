@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { applyPatch } from 'rfc6902';
-import { type JsonObject, jsonPointer, mergePatchTo, sameJson } from '../../api/base/json.ts';
-import { mergePatch } from '../../cli/apply.ts';
+import { type JsonObject, jsonPointer, mergePatch, mergePatchTo, sameJson } from '../../api/base/json.ts';
 import '../support/property-seed.ts';
 
 describe('jsonPointer', () => {

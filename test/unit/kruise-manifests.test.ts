@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
+import { mergePatch } from '../../api/base/json.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { applyPatch, mergePatch } from '../../cli/apply.ts';
+import { applyPatch } from '../../cli/apply.ts';
 import { connectCluster } from '../../cli/cluster.ts';
 import { parseManifest, readManifests } from '../../cli/manifests.ts';
 
