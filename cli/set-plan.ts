@@ -1,8 +1,9 @@
-import { entryOf, isJsonObject, type Json, type JsonObject } from '../api/base/json.ts';
+import { entryOf, isJsonObject, type Json, type JsonObject, objectOr } from '../api/base/json.ts';
 import { diffJson, formatPath } from '../api/base/json-diff.ts';
-import { type CloneSet, cloneSetDefault } from '../api/cloneset/types.ts';
-import type { KeptReason, PodPreview, SetPreview } from '../plan/cloneset/preview.ts';
+import type { DeletedReason, KeptReason, Play, PlayedPod } from '../plan/fleet/play.ts';
+import type { UpdateStrategy } from '../plan/fleet/scene.ts';
 import { describeCause } from '../plan/fleet/waits.ts';
+import type { Workload } from '../plan/fleet/workload.ts';
 
 /** A field that would change. */
 export interface FieldChange {
@@ -36,12 +37,12 @@ export interface PodPlan {
 
 /** What applying a manifest would do to pods. */
 export interface SetPlan {
-  readonly kind: 'CloneSet' | 'SidecarSet';
+  readonly kind: string;
   /** Empty: the object has none, and names of pods have theirs. */
   readonly namespace: string;
   readonly name: string;
   readonly exists: boolean;
-  /** Changes of the spec in v1beta1, with defaults. Empty for a new CloneSet. */
+  /** Changes of the spec in v1beta1, with defaults. Empty for a new object. */
   readonly changes: readonly FieldChange[];
   readonly revision: { readonly from: string; readonly to: string };
   readonly paused: boolean;
@@ -56,28 +57,30 @@ export interface SetPlan {
 
 /** Combines the parts of a plan. */
 export function setPlan(given: {
-  readonly set: CloneSet;
-  /** In v1beta1; absent: the CloneSet does not exist yet. */
+  readonly kind: string;
+  readonly owner: Workload;
+  /** In v1beta1; absent: it does not exist yet. */
   readonly before: JsonObject | undefined;
-  readonly preview: SetPreview;
+  readonly play: Play;
+  readonly strategy: UpdateStrategy;
   readonly notes: readonly string[];
 }): SetPlan {
-  const { set, before, preview } = given;
-  const pods = [...scaled(preview), ...preview.updated.map((pod) => updated(pod, preview))];
-  const { namespace = '', name } = set.metadata;
+  const { kind, owner, before, play, strategy } = given;
+  const pods = [...scaled(play), ...play.updated.map((pod) => updated(pod, play))];
+  const { namespace = '', name } = owner.metadata;
   return {
-    kind: 'CloneSet',
+    kind,
     namespace,
     name,
     exists: before !== undefined,
-    changes: before === undefined ? [] : specChanges(before, set),
-    revision: { from: preview.currentRevision, to: preview.revision },
-    paused: set.spec.updateStrategy?.rollingUpdate?.paused ?? false,
-    batchSize: preview.atOnce,
+    changes: before === undefined ? [] : specChanges(before, owner),
+    revision: { from: play.currentRevision, to: play.revision },
+    paused: strategy.isPaused,
+    batchSize: play.atOnce,
     summary: summaryOf(pods),
     batches: batchesOf(pods),
     pods,
-    notes: [...pace(set, pods), ...given.notes],
+    notes: [...pace(given, pods), ...given.notes],
   };
 }
 
@@ -95,7 +98,7 @@ export function summaryOf(pods: readonly PodPlan[]): SetPlan['summary'] {
   };
 }
 
-function scaled({ created, deleted }: SetPreview): readonly PodPlan[] {
+function scaled({ created, deleted }: Play): readonly PodPlan[] {
   return [
     ...created.map(
       ({ revision, count }): PodPlan => ({
@@ -111,13 +114,15 @@ function scaled({ created, deleted }: SetPreview): readonly PodPlan[] {
   ];
 }
 
-const deletedTexts = {
+/** Why a pod is deleted, for people. */
+export const deletedTexts = {
   Named: 'named in podsToDelete or by its label',
   Surplus: 'more pods than replicas',
   Leaving: 'already held by the hook preDelete',
-} as const;
+  Finished: 'it has ended, and another one is created',
+} as const satisfies Record<DeletedReason, string>;
 
-function updated({ pod, path, batch: number }: PodPreview, { revision }: SetPreview): PodPlan {
+function updated({ pod, path, batch: number }: PlayedPod, { revision }: Play): PodPlan {
   const batch = number === undefined ? {} : { batch: number };
   switch (path.kind) {
     case 'kept':
@@ -149,6 +154,8 @@ function keptText(because: KeptReason, revision: string): string {
       return 'kept by the partition';
     case 'OnDelete':
       return 'type OnDelete: updated when you delete it';
+    case 'Skipped':
+      return 'an operator leaves it out';
     case 'UnderWay':
       return 'an earlier change is finished first';
   }
@@ -187,23 +194,26 @@ function valueAt(value: Json | undefined, path: readonly string[]): Json | undef
 }
 
 /** Other settings that decide when pods are updated. */
-function pace({ spec }: CloneSet, pods: readonly PodPlan[]): readonly string[] {
-  const { rollingUpdate = {} } = spec.updateStrategy ?? {};
+function pace(
+  { owner, strategy, play }: Pick<Parameters<typeof setPlan>[0], 'owner' | 'strategy' | 'play'>,
+  pods: readonly PodPlan[],
+): readonly string[] {
+  const { isPaused, graceSeconds: grace, lifecycle } = strategy;
+  const { maxSurge: surge = 0 } = objectOr(objectOr(owner.spec.updateStrategy).rollingUpdate);
   const isUpdate = pods.some(({ batch }) => batch !== undefined);
   const impossible = pods.find(({ action }) => action === 'impossible');
   const isInPlace = pods.some(({ action }) => action === 'inPlace');
-  const grace = rollingUpdate.inPlaceUpdateStrategy?.gracePeriodSeconds ?? 0;
-  const surge = rollingUpdate.maxSurge ?? cloneSetDefault.maxSurge;
   return [
-    ...(isUpdate && rollingUpdate.paused ? ['paused is true: nothing starts until it is false'] : []),
+    ...(isUpdate && isPaused ? ['paused is true: nothing starts until it is false'] : []),
     ...(impossible
       ? [`no pod is updated from ${impossible.pod} on: the podUpdatePolicy does not allow it to be recreated`]
       : []),
     ...(isUpdate && surge !== 0 && surge !== '0%' ? [`maxSurge ${surge}: new pods are created first`] : []),
     ...(isInPlace && grace > 0 ? [`each pod is out of service for ${grace} s before its containers change`] : []),
-    ...(isInPlace && spec.lifecycle?.inPlaceUpdate ? ['each pod is held for the hook inPlaceUpdate first'] : []),
-    ...(pods.some(({ action }) => action === 'delete' || action === 'recreate') && spec.lifecycle?.preDelete
+    ...(isInPlace && lifecycle?.inPlaceUpdate ? ['each pod is held for the hook inPlaceUpdate first'] : []),
+    ...(pods.some(({ action }) => action === 'delete' || action === 'recreate') && lifecycle?.preDelete
       ? ['each pod is held for the hook preDelete before it is deleted']
       : []),
+    ...(play.isPlayedOut ? [] : ['too many pods to plan each step: the last batches may turn out otherwise']),
   ];
 }

@@ -20,16 +20,11 @@ import { decisionOf } from '../plan/sidecar-set/update.ts';
 import type { SidecarSetSituation } from '../plan/sidecar-set/waits.ts';
 import { sidecarWrite } from '../plan/sidecar-set/write.ts';
 import { applyPatch } from './apply.ts';
-import type { PlanOptions } from './cloneset-plan.ts';
 import { attempt, CommandFailed } from './failure.ts';
 import { batchesOf, type PodPlan, type SetPlan, specChanges, summaryOf } from './set-plan.ts';
 import { lookAtSidecarSet } from './sidecar-set-look.ts';
 import { findObject, refuse, tryOut } from './try-out.ts';
-
-/** Whether the object is a SidecarSet in a supported version. */
-export function isSidecarSet(object: JsonObject): boolean {
-  return object.kind === sidecarSets.kind && sidecarSetVersion(object) !== undefined;
-}
+import type { PlanOptions } from './workload-plan.ts';
 
 /** What applying the manifest of a SidecarSet would do to running pods. Throws CommandFailed where it would be rejected. */
 export async function planSidecarSetManifest(

@@ -2,7 +2,7 @@
 
 import { isJsonList, isJsonObject, objectOr } from '../api/base/json.ts';
 import { formatSelector } from '../api/core/label-selector.ts';
-import type { KubeObject, Resource } from '../api/core/meta.ts';
+import type { KubeObject } from '../api/core/meta.ts';
 import type { Pod } from '../api/core/pod.ts';
 import { kubeResource } from '../api/core/well-known.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
@@ -15,6 +15,7 @@ import { type FleetInput, fleetInput, type VolumeClaim } from '../plan/fleet/inp
 import type { Workload } from '../plan/fleet/workload.ts';
 import { attempt } from './failure.ts';
 import { listAll, readingInto } from './reads.ts';
+import type { WorkloadKind } from './workload.ts';
 
 export interface LookOptions {
   readonly kube: KubeClient;
@@ -22,22 +23,11 @@ export interface LookOptions {
   readonly nowMs: number;
 }
 
-/** How a kind of workload is looked at. */
-export interface LookedAt<Owner extends Workload, Input extends FleetInput<Owner>> {
-  readonly resource: Resource;
-  /** The label that PVCs of its pods have. Absent: any of the namespace may be one. */
-  readonly claimLabel?: string;
-  /** Whether its planner looks at nodes: the list is long, and not every user may read it. Absent: it does not. */
-  readonly needsNodes?: (owner: Owner) => boolean;
-  /** What the planner sees, with what only this kind looks at. */
-  readonly input: (input: FleetInput<Owner>, nodes: readonly KubeObject[]) => Input;
-}
-
 /**
  * The input of the planner for a workload, live or as it would be after apply; and notes on what the user may not read.
  */
 export async function lookAround<Owner extends Workload, Input extends FleetInput<Owner>>(
-  { resource, claimLabel, needsNodes, input }: LookedAt<Owner, Input>,
+  { versions: [{ kind }], claimLabel, needsNodes, input }: WorkloadKind<Owner, Input>,
   owner: Owner,
   { kube, gates, nowMs }: LookOptions,
 ): Promise<{ readonly input: Input; readonly notes: readonly string[] }> {
@@ -54,7 +44,7 @@ export async function lookAround<Owner extends Workload, Input extends FleetInpu
     attempt(`Cannot list controllerrevisions ${where}`, () =>
       listAll<ControllerRevision>(kube, kubeResource.controllerRevisions, { namespace }),
     ),
-    maybe(`the PVCs of the ${resource.kind}`, [], () =>
+    maybe(`the PVCs of the ${kind}`, [], () =>
       listAll<VolumeClaim & KubeObject>(kube, kubeResource.persistentVolumeClaims, ofClaims),
     ),
     needsNodes?.(owner) ? maybe('nodes', [], () => listAll<KubeObject>(kube, kubeResource.nodes)) : [],

@@ -2,11 +2,18 @@
 
 import { isJsonObject, type JsonObject } from '../../api/base/json.ts';
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
-import { isCloneSet, type PlanOptions, planCloneSet } from '../cloneset-plan.ts';
+import { sidecarSets, sidecarSetsV1alpha1 } from '../../api/sidecar-set/types.ts';
+import type { FleetInput } from '../../plan/fleet/input.ts';
+import type { Workload } from '../../plan/fleet/workload.ts';
+import { cloneSetWorkload } from '../cloneset.ts';
 import { CommandFailed } from '../failure.ts';
+import type { NamedKind } from '../kind-words.ts';
 import type { ManifestObject } from '../manifests.ts';
 import type { SetPlan } from '../set-plan.ts';
-import { isSidecarSet, planSidecarSetManifest } from '../sidecar-set-plan.ts';
+import { planSidecarSetManifest } from '../sidecar-set-plan.ts';
+import { statefulSetWorkload } from '../stateful-set.ts';
+import { versionOf, type WorkloadKind } from '../workload.ts';
+import { type PlanOptions, planWorkload } from '../workload-plan.ts';
 
 export interface PlanAnswer {
   readonly plans: readonly SetPlan[];
@@ -16,31 +23,36 @@ export interface PlanAnswer {
 }
 
 /** How objects of a kind are planned. */
-interface Planner {
-  readonly kind: string;
-  readonly isOfKind: (object: JsonObject) => boolean;
+interface Planner extends Pick<NamedKind, 'versions'> {
   readonly plan: (manifest: JsonObject, options: PlanOptions) => Promise<SetPlan>;
 }
 
 /** The planner of each kind. */
 const plannersOfKinds: PerKind<Planner> = {
-  CloneSet: { kind: 'CloneSet', isOfKind: isCloneSet, plan: planCloneSet },
+  CloneSet: workload(cloneSetWorkload),
   ContainerRecreateRequest: 'none',
   PodProbeMarker: 'none',
   NodePodProbe: 'none',
   ImageListPullJob: 'none',
   ImagePullJob: 'none',
   NodeImage: 'none',
-  SidecarSet: { kind: 'SidecarSet', isOfKind: isSidecarSet, plan: planSidecarSetManifest },
-  StatefulSet: 'none',
+  SidecarSet: { versions: [sidecarSets, sidecarSetsV1alpha1], plan: planSidecarSetManifest },
+  StatefulSet: workload(statefulSetWorkload),
 };
 
 const planners = partsOf(plannersOfKinds);
 
+function workload<Owner extends Workload, Input extends FleetInput<Owner>>(kind: WorkloadKind<Owner, Input>): Planner {
+  return { versions: kind.versions, plan: (manifest, options) => planWorkload(kind, manifest, options) };
+}
+
 /** Plans each object of a kind that has a planner. A failure does not keep the others from being planned. */
 export async function planManifests(objects: readonly ManifestObject[], options: PlanOptions): Promise<PlanAnswer> {
-  const asked = objects.map(({ object }) => ({ object, planner: planners.find(({ isOfKind }) => isOfKind(object)) }));
-  const kinds = planners.map(({ kind }) => kind);
+  const asked = objects.map(({ object }) => ({
+    object,
+    planner: planners.find((planner) => versionOf(planner, object)),
+  }));
+  const kinds = planners.map(({ versions: [{ kind }] }) => kind);
   if (asked.every(({ planner }) => planner === undefined)) {
     throw new CommandFailed(`no ${kinds.join(' or ')} among the objects given`);
   }

@@ -1,8 +1,9 @@
 import type { Resource } from '../../api/core/meta.ts';
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
+import { cloneSetWorkload } from '../cloneset.ts';
 import { CommandFailed } from '../failure.ts';
 import { kindOfWord, namedObjects, wordsOf } from '../kind-words.ts';
-import { cloneSetExplainer } from './cloneset.ts';
+import { statefulSetWorkload } from '../stateful-set.ts';
 import { recreateRequestExplainer } from './container-recreate-request.ts';
 import type { Explainer } from './explanation.ts';
 import { imageListPullJobExplainer } from './image-list-pull-job.ts';
@@ -11,10 +12,11 @@ import { nodeImageExplainer } from './node-image.ts';
 import { podExplainer } from './pod.ts';
 import { podProbeMarkerExplainer } from './pod-probe-marker.ts';
 import { sidecarSetExplainer } from './sidecar-set.ts';
+import { workloadExplainer } from './workload.ts';
 
 /** The explainer of each kind. */
 const explainersOfKinds: PerKind<Explainer> = {
-  CloneSet: cloneSetExplainer,
+  CloneSet: workloadExplainer(cloneSetWorkload),
   ContainerRecreateRequest: recreateRequestExplainer,
   PodProbeMarker: podProbeMarkerExplainer,
   NodePodProbe: 'none', // it has no wait: the daemon reports results, and the markers say what is missing
@@ -22,7 +24,7 @@ const explainersOfKinds: PerKind<Explainer> = {
   ImagePullJob: imagePullJobExplainer,
   NodeImage: nodeImageExplainer,
   SidecarSet: sidecarSetExplainer,
-  StatefulSet: 'none',
+  StatefulSet: workloadExplainer(statefulSetWorkload),
 };
 
 /** Every kind that can be explained. */

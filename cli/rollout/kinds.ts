@@ -1,11 +1,13 @@
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
-import { cloneSetRollout } from './cloneset.ts';
+import { cloneSetWorkload } from '../cloneset.ts';
+import { statefulSetWorkload } from '../stateful-set.ts';
 import type { RolloutKind } from './kind.ts';
 import { sidecarSetRollout } from './sidecar-set.ts';
+import { workloadRollout } from './workload.ts';
 
 /** How the roll-outs of each kind are watched and changed. */
 const rolloutsOfKinds: PerKind<RolloutKind> = {
-  CloneSet: cloneSetRollout,
+  CloneSet: workloadRollout(cloneSetWorkload),
   ContainerRecreateRequest: 'none',
   PodProbeMarker: 'none',
   NodePodProbe: 'none',
@@ -13,7 +15,7 @@ const rolloutsOfKinds: PerKind<RolloutKind> = {
   ImagePullJob: 'none',
   NodeImage: 'none',
   SidecarSet: sidecarSetRollout,
-  StatefulSet: 'none',
+  StatefulSet: workloadRollout(statefulSetWorkload),
 };
 
 /** Every kind whose changes are rolled out. */

@@ -28,8 +28,6 @@ export interface CountedPod {
   /** Named to be deleted. */
   readonly isSpecified: boolean;
   readonly isAvailable: boolean;
-  /** How many pods are like this one; absent: one. */
-  readonly count?: number;
 }
 
 export interface Question {
@@ -124,7 +122,7 @@ interface Tally {
 }
 
 function tally(pods: readonly CountedPod[]): Tally {
-  const count = (is: (pod: CountedPod) => boolean) => pods.filter(is).reduce((sum, pod) => sum + (pod.count ?? 1), 0);
+  const count = (is: (pod: CountedPod) => boolean) => pods.filter(is).length;
   const all = count(() => true);
   const preDeleting = count(({ isPreparingDelete }) => isPreparingDelete);
   return {

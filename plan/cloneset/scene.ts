@@ -53,16 +53,15 @@ export function countsAsNew(scene: CloneSetScene, pod: FleetPod): boolean {
 }
 
 function numbersFor(scene: CloneSetScene, isNew: (pod: FleetPod) => boolean): Numbers {
-  const { input: world, counted, coming = [], limits, revisions } = scene;
-  const asCounted = (pod: FleetPod) => ({
-    isNew: isNew(pod),
-    isPreparingDelete: pod.state === 'PreparingDelete',
-    isSpecified: pod.isSpecified,
-    isAvailable: pod.isAvailable && !isInDoubt(scene, pod),
-  });
+  const { input: world, counted, limits, revisions } = scene;
   return numbersOf({
     limits,
-    pods: [...counted.map(asCounted), ...coming.map(({ pod, count }) => ({ ...asCounted(pod), count }))],
+    pods: counted.map((pod) => ({
+      isNew: isNew(pod),
+      isPreparingDelete: pod.state === 'PreparingDelete',
+      isSpecified: pod.isSpecified,
+      isAvailable: pod.isAvailable && !isInDoubt(scene, pod),
+    })),
     canRollBack:
       world.gates.CloneSetPartitionRollback &&
       !scene.isUndo &&
@@ -85,14 +84,8 @@ function mayCreateSurge({ input, isHeldByOperator }: CloneSetScene): boolean {
 /** Surge pods that are there stay; otherwise they would come and go with the permit. */
 function keptSurge(scene: CloneSetScene): number {
   const { counted, limits, input: world } = scene;
-  const there = Math.max(replaceable(counted, world).length + comingOf(scene) - limits.replicas, 0);
-  const arrived = counted.filter((pod) => isAtGoal(scene, pod)).length + comingOf(scene, isAtGoal);
-  return Math.min(there, arrived);
-}
-
-/** The number of pods to be created for which this is true. */
-function comingOf(scene: CloneSetScene, is: (scene: CloneSetScene, pod: FleetPod) => boolean = () => true): number {
-  return (scene.coming ?? []).reduce((sum, { pod, count }) => sum + (is(scene, pod) ? count : 0), 0);
+  const there = Math.max(replaceable(counted, world).length - limits.replicas, 0);
+  return Math.min(there, counted.filter((pod) => isAtGoal(scene, pod)).length);
 }
 
 /** The pods that are replaced only after they are gone (CS-38). */

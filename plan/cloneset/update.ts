@@ -25,14 +25,14 @@ export function podsToUpdate(
   scene: CloneSetScene,
   { left: wanted }: Pick<UpdateDemand, 'left'>,
 ): { readonly marked: readonly FleetPod[]; readonly line: readonly FleetPod[] } {
-  const { counted, coming, rollingUpdate = {} } = scene;
+  const { counted, rollingUpdate = {} } = scene;
   const skip = skippedPods(scene);
   const candidates = counted.filter(
     (pod) => isAtGoal(scene, pod) === wanted < 0 && pod.state !== 'PreparingDelete' && !isInGrace(pod.pod),
   );
   const marked = candidates.filter(({ isSpecified }) => isSpecified);
   const left = candidates.filter(({ name, isSpecified }) => !isSpecified && !skip.has(name));
-  const line = updateOrder(left, counted, rollingUpdate, coming && { coming }).toSorted(underWayFirst);
+  const line = updateOrder(left, counted, rollingUpdate).toSorted(underWayFirst);
   return { marked, line: line.slice(0, Math.max(Math.abs(wanted) - marked.length, 0)) };
 }
 

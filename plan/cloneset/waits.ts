@@ -26,11 +26,6 @@ export const cloneSetRules: readonly Rule<CloneSetSituation>[] = [
   ...fleet.last,
 ];
 
-/** Every reason that holds now, in the order of the rules. */
-export function allWaits(situation: CloneSetSituation): readonly Wait[] {
-  return fleet.allWaits(cloneSetRules, situation);
-}
-
 const own = { texts: cloneSetWaits };
 
 function noFreeInstanceIds({ scale }: CloneSetSituation): Wait | undefined {

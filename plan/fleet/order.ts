@@ -13,7 +13,7 @@ import { entryOf } from '../../api/base/json.ts';
 import { compareGoStrings } from '../../api/base/json-go.ts';
 import { labelMatcher } from '../../api/core/label-selector.ts';
 import { mostTerms, type UpdateOrder } from '../../api/fleet/update-order.ts';
-import { type AlikePods, type FleetPod, isPodReady, rankOf, readySinceMs } from './pods.ts';
+import { type FleetPod, isPodReady, rankOf, readySinceMs } from './pods.ts';
 import { scatter } from './scatter.ts';
 
 /** What of a pod its place depends on. */
@@ -63,21 +63,17 @@ function laterFirst(left: number | undefined, right: number | undefined): number
   return right === undefined ? 1 : right - left;
 }
 
-/**
- * The order in which these candidates are updated. Scattering also looks at `all` pods of the workload, and at those that
- * are to be created (`coming`).
- */
+/** The order in which these candidates are updated. Scattering also looks at `all` pods of the workload. */
 export function updateOrder(
   candidates: readonly FleetPod[],
   all: readonly FleetPod[],
   strategy: UpdateOrder,
-  { coming = [], byDefault = byWorth }: { readonly coming?: readonly AlikePods[]; readonly byDefault?: PodOrder } = {},
+  { byDefault = byWorth }: { readonly byDefault?: PodOrder } = {},
 ): readonly FleetPod[] {
   const sorted = candidates.toSorted(byDefault).toSorted(byPriority(strategy.priorityStrategy));
-  const counted = [...all.map((pod) => ({ pod, count: 1 })), ...coming];
   const scattered = scatter(sorted, (strategy.scatterStrategy ?? []).slice(0, mostTerms), {
     labelValue,
-    all: counted.map(({ pod, count }) => ({ item: pod, count })),
+    all,
   });
   const isPreparing = ({ state }: FleetPod) => state === 'PreparingUpdate';
   return [...scattered.filter(isPreparing), ...scattered.filter((pod) => !isPreparing(pod))];

@@ -59,13 +59,6 @@ export interface FleetPod {
   readonly startingUntilMs?: number;
 }
 
-/** Pods that differ in nothing but their names. */
-export interface AlikePods {
-  /** As each of them is. */
-  readonly pod: FleetPod;
-  readonly count: number;
-}
-
 /** The pods around a workload. */
 export interface Members {
   /** The pods that count, in the order given. */

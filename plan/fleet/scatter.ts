@@ -19,7 +19,7 @@ export interface ScatterFacts<Item> {
   /** The value of a label; "" when it is absent. */
   readonly labelValue: (item: Item, key: string) => string;
   /** Everything that counts for how dense a term is: the items, and others of the workload. */
-  readonly all: readonly { readonly item: Item; readonly count: number }[];
+  readonly all: readonly Item[];
 }
 
 /**
@@ -53,9 +53,8 @@ export function scatter<Item>(
     .slice(0, Math.floor(mostScatterMoves / Math.max(items.length, 1)));
 
   const order = Int32Array.from(items, (_, index) => index);
-  const total = all.reduce((sum, { count }) => sum + count, 0);
   const room = { others: new Int32Array(order.length), result: new Int32Array(order.length) };
-  for (const { label, id } of effective) scatterOne(order, { label, id, total }, room);
+  for (const { label, id } of effective) scatterOne(order, { label, id, total: all.length }, room);
   return Array.from(order, (index) => items[index]).filter((item) => item !== undefined);
 }
 
@@ -83,9 +82,9 @@ function readLabel<Item>(
     return id;
   });
   const inAll = matching.map(() => 0);
-  for (const { item, count } of all) {
+  for (const item of all) {
     const id = ids.get(labelValue(item));
-    if (id !== undefined) inAll[id] = (inAll[id] ?? 0) + count;
+    if (id !== undefined) inAll[id] = (inAll[id] ?? 0) + 1;
   }
   return { ids, idOf, matching, inAll };
 }

@@ -11,7 +11,7 @@ import { ordersOf, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts
 import type { PodUpdatePolicy } from './in-place/decide.ts';
 import type { FleetInput } from './input.ts';
 import type { Undo } from './permit.ts';
-import { type AlikePods, type FleetPod, isOfRevision } from './pods.ts';
+import { type FleetPod, isOfRevision } from './pods.ts';
 import type { Revisions } from './revisions.ts';
 import { isHeld, ordersFor, undoOf } from './roll-out-orders.ts';
 import type { Workload } from './workload.ts';
@@ -32,8 +32,6 @@ export interface FleetScene<Owner extends Workload = Workload, Input extends Fle
   readonly counted: readonly FleetPod[];
   /** Pods that are about to be adopted: they do not count yet, and their names are taken. Absent: none. */
   readonly adoptable?: readonly Pod[];
-  /** Pods that a preview counts as if they were there; absent: none. */
-  readonly coming?: readonly AlikePods[];
   readonly revisions: Revisions;
   /** What pods are to become. */
   readonly target: ControllerRevision;

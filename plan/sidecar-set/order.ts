@@ -21,7 +21,7 @@ export function updateOrder(
     .map(({ classified }) => classified);
   return scatter(ranked, scatterTerms(strategy, managed), {
     labelValue: labelOf,
-    all: managed.map((item) => ({ item, count: 1 })),
+    all: managed,
   });
 }
 

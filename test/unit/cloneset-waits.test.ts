@@ -13,8 +13,9 @@ import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { formatState, type InPlaceState } from '../../api/in-place/state.ts';
 import { noWork } from '../../api/in-place/work.ts';
 import { planCloneSet } from '../../plan/cloneset/planner.ts';
-import { allWaits, cloneSetRules } from '../../plan/cloneset/waits.ts';
+import { type CloneSetSituation, cloneSetRules } from '../../plan/cloneset/waits.ts';
 import { type Permit, question } from '../../plan/fleet/permit.ts';
+import { allWaits as allWaitsBy } from '../../plan/fleet/waits.ts';
 import { nothingYet } from '../../plan/starting.ts';
 import {
   cloneSet,
@@ -38,6 +39,8 @@ import {
   world,
 } from '../support/cloneset-world.ts';
 import { permitForAll } from '../support/permits.ts';
+
+const allWaits = (situation: CloneSetSituation) => allWaitsBy(cloneSetRules, situation);
 
 const drain = 'example.com/drain';
 const hook = { finalizersHandler: [drain], labelsHandler: { guard: 'on' } };

@@ -370,6 +370,25 @@ describe('kubectl kruise explain cloneset', () => {
     expect(gone).toContain(`undo of ${newName}, back to ${oldName}: all pods have gone back, 5 of 5 available\n`);
   });
 
+  it('tells the pods that an operator leaves out, and those that are deleted for surge pods', async () => {
+    const rollOut = { version: 1, revision: newName, skip: ['web-o4'] };
+    const fleet = [newPodOf('web-n1'), newPodOf('web-n2'), ...pods('o', 4)];
+    const spec: SpecChange = { rollingUpdate: { maxSurge: 1, maxUnavailable: 0, partition: 1 } };
+    const said = await kubectlKruise(['explain', 'clone/web', '-o', 'json'], {
+      cluster: shop({ rollOut }, { spec, fleet }),
+      engine: engineOf({}),
+    });
+    const { steps } = JSON.parse(said.out);
+    expect(steps).toEqual([
+      { step: 'web-o1', state: 'waits, batch 1', detail: 'in place: main' },
+      { step: 'web-o2', state: 'waits, batch 2', detail: 'in place: main' },
+      { step: 'web-o3', state: 'to be deleted', detail: 'more pods than replicas' },
+      { step: 'web-o4', state: 'kept', detail: 'by an operator' },
+      { step: 'web-n1', state: 'done', detail: '' },
+      { step: 'web-n2', state: 'done', detail: '' },
+    ]);
+  });
+
   it('tells the field that nothing but a new pod can change', async () => {
     const spec: SpecChange = { rollingUpdate: { podUpdatePolicy: 'ReCreate' } };
     const said = await kubectlKruise(['explain', 'clone/web', '-o', 'yaml'], {

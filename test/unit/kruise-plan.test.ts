@@ -102,6 +102,20 @@ describe('kubectl kruise plan', () => {
     );
   });
 
+  it('shows surge pods, and the old ones that are deleted for them', async () => {
+    const said = await plan(manifest({ rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } }));
+    const lines = withoutHashes(said.out).split('\n');
+    expect(lines[0]).toBe('CloneSet shop/web: 1 create, 1 delete, 4 in place; 4 batches of at most 1');
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        '  maxSurge 1: new pods are created first',
+        '-       (1 new)   create     of revision web-HASH',
+        '-       web-o5    delete     more pods than replicas',
+        '4       web-o4    in place   containers main',
+      ]),
+    );
+  });
+
   it('says that all pods of a set that is not there would be created', async () => {
     const said = await plan(manifest(), [], smallCluster([]));
     expect(said).toMatchObject({ code: 0, err: '' });

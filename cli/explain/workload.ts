@@ -1,36 +1,27 @@
-import { convertCloneSet } from '../../api/cloneset/convert.ts';
-import {
-  type CloneSet,
-  type CloneSetVersion,
-  type CloneSetWaitReason,
-  cloneSetCondition,
-  cloneSetDefault,
-  cloneSets,
-  cloneSetsV1alpha1,
-  cloneSetVersion,
-  type RollingUpdate,
-} from '../../api/cloneset/types.ts';
-import { apiVersionOf } from '../../api/core/meta.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import { apiVersionOf, type Resource } from '../../api/core/meta.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import { isEngineReason } from '../../api/engine/engine-trouble.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
+import type { podWaits } from '../../api/fleet/pod-waits.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
-import type { CloneSetInput } from '../../plan/cloneset/input.ts';
-import { cloneSetWorkloads, planCloneSet } from '../../plan/cloneset/planner.ts';
-import { type PodPreview, previewUpdate } from '../../plan/cloneset/preview.ts';
-import { allWaits, type CloneSetSituation } from '../../plan/cloneset/waits.ts';
 import type { Wait } from '../../plan/decision.ts';
 import { podsOf } from '../../plan/fleet/batch.ts';
+import type { FleetInput } from '../../plan/fleet/input.ts';
+import type { FleetSituation } from '../../plan/fleet/kind.ts';
 import { question } from '../../plan/fleet/permit.ts';
+import type { KeptReason, Play, PodPath } from '../../plan/fleet/play.ts';
 import type { FleetPod } from '../../plan/fleet/pods.ts';
 import { ordersFor } from '../../plan/fleet/roll-out-orders.ts';
-import { isAtGoal } from '../../plan/fleet/scene.ts';
+import { type FleetWaitReason, isAtGoal } from '../../plan/fleet/scene.ts';
 import { describeCause } from '../../plan/fleet/waits.ts';
+import type { Workload } from '../../plan/fleet/workload.ts';
 import { joinedDetails, podTrouble } from '../../plan/pod-trouble.ts';
-import { cloneSetLook } from '../cloneset-look.ts';
 import { attempt } from '../failure.ts';
+import { deletedTexts } from '../set-plan.ts';
+import { versionOf, type WorkloadKind } from '../workload.ts';
 import { lookAround } from '../workload-look.ts';
 import type {
   ExplainedOperation,
@@ -44,95 +35,102 @@ import type {
 import { askEngine, distinct, mayRun, signalCommand, stuckCommands } from './operations.ts';
 import { readServed } from './read.ts';
 
-/** CloneSets: what the planner says about the current state, and what the status says. */
-export const cloneSetExplainer: Explainer = {
-  versions: [cloneSets, cloneSetsV1alpha1],
-  shortNames: ['clone'],
-  explain: async (asked, means) => {
-    const found = await attempt(`Cannot read CloneSet "${asked.namespace}/${asked.name}"`, () =>
-      readServed(means.kube, asked),
-    );
-    const { object, warnings } = convertCloneSet(found, apiVersionOf(cloneSets)) ?? { object: found, warnings: [] };
-    const set = object as unknown as CloneSet;
-    const { input, notes } = await lookAround(cloneSetLook, set, means);
-    const operation = await askEngine(rollOutId(set.metadata.uid), means);
-    const readAs = cloneSetVersion(found) ?? cloneSets.version;
-    return explainSet({ input, operation, notes: [...warnings, ...notes], means, readAs });
-  },
-};
+/** A kind that keeps pods: what the planner says about the current state, and what the status says. */
+export function workloadExplainer<Owner extends Workload, Input extends FleetInput<Owner>>(
+  kind: WorkloadKind<Owner, Input>,
+): Explainer {
+  const { versions, shortNames, hasNamesake, convert } = kind;
+  const [stored] = versions;
+  return {
+    ...{ versions, shortNames, ...(hasNamesake && { hasNamesake }) },
+    explain: async (asked, means) => {
+      const found = await attempt(`Cannot read ${stored.kind} "${asked.namespace}/${asked.name}"`, () =>
+        readServed(means.kube, asked),
+      );
+      const { object, warnings } = convert(found, apiVersionOf(stored)) ?? { object: found, warnings: [] };
+      const owner = object as unknown as Owner;
+      const { input, notes } = await lookAround(kind, owner, means);
+      const operation = await askEngine(rollOutId(owner.metadata.uid), means);
+      const readAs = versionOf(kind, found) ?? stored;
+      return explained(kind, input, { operation, notes: [...warnings, ...notes], means, readAs });
+    },
+  };
+}
 
-/** The explanation of a CloneSet in this situation. */
-export function explainSet({
-  input,
-  operation,
-  notes,
-  means,
-  readAs,
-}: {
-  readonly input: CloneSetInput;
+interface Around {
   readonly operation: ExplainedOperation;
   readonly notes: readonly string[];
   readonly means: Pick<ExplainMeans, 'engine'>;
-  readonly readAs: CloneSetVersion;
-}): Explanation {
-  const { owner: set } = input;
-  const { namespace = '', name, generation = 0 } = set.metadata;
-  const told = set.status?.waitingFor as WaitingFor | undefined;
-  const seen = { ...input, ...failuresIn(set), ...permitIn(set, operation) };
-  const { situation } = planCloneSet(seen);
-  const waits = allOf(told, situation ? allWaits(situation) : [], situation);
-  const { observedGeneration } = set.status ?? {};
+  /** The version in which the object was read. */
+  readonly readAs: Resource;
+}
+
+function explained<Owner extends Workload, Input extends FleetInput<Owner>>(
+  kind: WorkloadKind<Owner, Input>,
+  input: Input,
+  around: Around,
+): Explanation {
+  const { owner } = input;
+  const { planner } = kind;
+  const { namespace = '', name, generation = 0 } = owner.metadata;
+  const told = owner.status?.waitingFor;
+  const found = planner.explain({ ...input, ...failuresIn(kind, owner), ...permitIn(owner, around.operation) });
+  const waits = allOf(told, found?.waits ?? [], found?.situation);
+  const { observedGeneration } = owner.status ?? {};
   return {
-    kind: cloneSets.kind,
+    kind: planner.resource.kind,
     namespace,
     name,
-    summary: summaryOf(set),
+    summary: summaryOf(owner, kind.replicas(owner)),
     waits,
-    steps: situation ? stepsOf(situation, previewUpdate(seen) ?? []) : [],
-    operation,
-    commands: commandsFor(set, waits, { operation, means, readAs }),
+    steps: found ? stepsOf(found.situation, planner.play(input)) : [],
+    operation: around.operation,
+    commands: commandsFor(kind, owner, waits, around),
     notes: [
-      ...(situation ? [] : ['no ControllerRevision of the template yet: no watcher has reconciled the CloneSet']),
+      ...(found
+        ? []
+        : [`no ControllerRevision of the template yet: no watcher has reconciled the ${planner.resource.kind}`]),
       ...(observedGeneration === undefined || observedGeneration < generation
         ? [`status.observedGeneration is ${observedGeneration ?? 'absent'}, metadata.generation is ${generation}`]
         : []),
-      ...nextNotes(input),
+      ...nextNotes(kind, input),
       ...terminatingNotes(input),
-      ...notes,
+      ...around.notes,
     ],
   };
 }
 
-function summaryOf(set: CloneSet): string {
-  const { spec, status } = set;
-  const replicas = spec.replicas ?? cloneSetDefault.replicas;
+function summaryOf(owner: Workload, replicas: number): string {
+  const { status } = owner;
   if (status === undefined) return `no status yet; ${replicas} pods are wanted`;
-  const { updateRevision = '', currentRevision = '' } = status;
-  const available = `${status.availableReplicas} of ${replicas} available`;
-  const undo = undoIn(set);
+  const { updateRevision = '', currentRevision = '', updatedReplicas: left = 0, availableReplicas = 0 } = status;
+  const available = `${availableReplicas} of ${replicas} available`;
+  const undo = undoIn(owner);
   if (undo) {
-    const left = status.updatedReplicas;
     const goesBack = left > 0 ? `${left} of ${replicas} pods have yet to go back` : 'all pods have gone back';
     return `undo of ${updateRevision}, back to ${undo.to}: ${goesBack}, ${available}`;
   }
   const revisions = updateRevision === currentRevision ? updateRevision : `${currentRevision} -> ${updateRevision}`;
   const wanted = status.expectedUpdatedReplicas ?? replicas;
-  return `${revisions || 'no revision yet'}: ${status.updatedReplicas} of ${wanted} pods updated, ${available}`;
+  return `${revisions || 'no revision yet'}: ${left} of ${wanted} pods updated, ${available}`;
 }
 
 /** Failures of the watcher's writes, which the planner cannot know. */
-function failuresIn({ status }: CloneSet): Pick<CloneSetInput, 'failures'> {
+function failuresIn(
+  { conditions: { failedScale, failedUpdate } }: Pick<WorkloadKind<never>, 'conditions'>,
+  { status }: Workload,
+): Pick<FleetInput<unknown>, 'failures'> {
   const message = (type: string) =>
     status?.conditions?.find((condition) => condition.type === type && condition.status === 'True')?.message;
-  const scale = message(cloneSetCondition.failedScale);
-  const update = message(cloneSetCondition.failedUpdate);
+  const scale = message(failedScale);
+  const update = message(failedUpdate);
   if (scale === undefined && update === undefined) return {};
   return { failures: { ...(scale !== undefined && { scale }), ...(update !== undefined && { update }) } };
 }
 
 /** The permit that the operation has granted, as far as it can be derived from outside. */
-function permitIn(set: CloneSet, operation: ExplainedOperation): Pick<CloneSetInput, 'permit' | 'engine'> {
-  const { waitingFor, updateRevision } = set.status ?? {};
+function permitIn({ status }: Workload, operation: ExplainedOperation): Pick<FleetInput<unknown>, 'permit' | 'engine'> {
+  const { waitingFor, updateRevision } = status ?? {};
   const reason = waitingFor?.reason;
   if (waitingFor && isEngineReason(reason)) return { engine: { ...waitingFor, reason } };
   const isOver = operation.kind === 'none' || (operation.kind === 'found' && operation.endedAt !== undefined);
@@ -144,7 +142,7 @@ function permitIn(set: CloneSet, operation: ExplainedOperation): Pick<CloneSetIn
 function allOf(
   told: WaitingFor | undefined,
   waits: readonly Wait[],
-  situation: CloneSetSituation | undefined,
+  situation: FleetSituation | undefined,
 ): readonly ExplainedWait[] {
   const others = waits.filter(({ reason }) => reason !== told?.reason);
   const planned = others.map((wait): ExplainedWait => {
@@ -155,7 +153,7 @@ function allOf(
 }
 
 /** Since when these pods have been unavailable, at the earliest; undefined where the wait is not for pods. */
-function sinceOf({ blockedBy }: Wait, { scene }: CloneSetSituation): string | undefined {
+function sinceOf({ blockedBy }: Wait, { scene }: FleetSituation): string | undefined {
   const times = scene.counted
     .filter((pod) => blockedBy.includes(`pod/${pod.name}`) && !pod.isAvailable)
     .flatMap((pod) => downSince(pod) ?? []);
@@ -170,9 +168,9 @@ function downSince({ pod }: FleetPod): string | undefined {
 }
 
 /** Pods in progress first, then those that wait, then those that are up to date. */
-function stepsOf(situation: CloneSetSituation, previews: readonly PodPreview[]): readonly ExplainedStep[] {
-  const { scene, refresh } = situation;
-  const rank = (pod: FleetPod) => previews.findIndex((preview) => preview.pod === pod.name);
+function stepsOf({ scene, refresh }: FleetSituation, play: Play | undefined): readonly ExplainedStep[] {
+  const played = new Map(play?.updated.map((pod, rank) => [pod.pod, { ...pod, rank }]));
+  const deleted = new Map(play?.deleted.map(({ pod, because }) => [pod, because]));
   const lines = scene.counted.map((pod): { readonly order: number; readonly step: ExplainedStep } => {
     const about = (order: number, state: string, detail: string) => ({
       order,
@@ -190,31 +188,38 @@ function stepsOf(situation: CloneSetSituation, previews: readonly PodPreview[]):
           podTrouble(pod.pod, wait.containers),
         ),
       );
+    if (pod.isTerminating) return about(2, 'terminating', '');
     if (pod.isSpecified) return about(2, 'to be deleted', '');
     if (pod.state && !['Normal', 'Updated', 'PreparingNormal'].includes(pod.state))
       return about(3, pod.state, 'held by a lifecycle hook, or in transition');
-    const preview = previews.find((found) => found.pod === pod.name);
+    const { path, batch, rank = 0 } = played.get(pod.name) ?? {};
     const down = pod.isAvailable
       ? ''
       : joinedDetails(`unavailable (since ${downSince(pod) ?? 'unknown'})`, podTrouble(pod.pod));
-    if (preview?.batch !== undefined)
+    const deletion = deleted.get(pod.name);
+    if (deletion) return about(800_000, 'to be deleted', joinedDetails(deletedTexts[deletion], down));
+    if (path && batch !== undefined)
       return about(
-        100 + rank(pod),
-        `waits, batch ${preview.batch}`,
-        joinedDetails(scene.isUndo ? `back ${pathText(preview)}` : pathText(preview), down),
+        100 + rank,
+        `waits, batch ${batch}`,
+        joinedDetails(scene.isUndo ? `back ${pathText(path)}` : pathText(path), down),
       );
     if (isAtGoal(scene, pod))
       return pod.isAvailable ? about(1_000_000, 'done', '') : about(50, scene.isUndo ? 'gone back' : 'updated', down);
-    return about(
-      900_000,
-      'kept',
-      [scene.strategy.isOnDelete ? 'OnDelete' : 'by the partition', down].filter(Boolean).join('; '),
-    );
+    return about(900_000, 'kept', joinedDetails(path?.kind === 'kept' ? keptTexts[path.because] : '', down));
   });
   return lines.toSorted((left, right) => left.order - right.order).map(({ step }) => step);
 }
 
-function pathText({ path }: PodPreview): string {
+const keptTexts: Readonly<Record<KeptReason, string>> = {
+  Arrived: '',
+  OnDelete: 'OnDelete',
+  Partition: 'by the partition',
+  Skipped: 'by an operator',
+  UnderWay: '',
+};
+
+function pathText(path: PodPath): string {
   switch (path.kind) {
     case 'inPlace':
       return `in place${path.containers.length > 0 ? `: ${path.containers.map((batch) => batch.join(', ')).join(', then ')}` : ''}`;
@@ -228,8 +233,11 @@ function pathText({ path }: PodPreview): string {
 }
 
 /** Which pods the roll-out disrupts next, once it has a permit. */
-function nextNotes(input: CloneSetInput): readonly string[] {
-  const choice = cloneSetWorkloads.chooseBatch(input);
+function nextNotes<Owner extends Workload, Input extends FleetInput<Owner>>(
+  { planner }: WorkloadKind<Owner, Input>,
+  input: Input,
+): readonly string[] {
+  const choice = planner.chooseBatch(input);
   if (choice.kind !== 'pods') return [];
   const pods = podsOf(choice.batch);
   const names = pods.slice(0, mostNamed).map(({ name, how }) => `${name} (${howTexts[how]})`);
@@ -241,7 +249,7 @@ function nextNotes(input: CloneSetInput): readonly string[] {
 const mostNamed = 10;
 const howTexts = { inPlace: 'in place', recreate: 'recreated' } as const;
 
-function terminatingNotes({ pods, nowMs }: CloneSetInput): readonly string[] {
+function terminatingNotes({ pods, nowMs }: FleetInput<unknown>): readonly string[] {
   const going = pods.filter(({ metadata }) => metadata.deletionTimestamp !== undefined);
   const late = going.filter(({ metadata }) => Date.parse(metadata.deletionTimestamp ?? '') < nowMs);
   const [first] = late;
@@ -253,17 +261,15 @@ function terminatingNotes({ pods, nowMs }: CloneSetInput): readonly string[] {
   ];
 }
 
-function commandsFor(
-  set: CloneSet,
+function commandsFor<Owner extends Workload>(
+  kind: Pick<WorkloadKind<Owner>, 'versions' | 'shortNames' | 'olderStrategy'>,
+  owner: Owner,
   waits: readonly ExplainedWait[],
-  given: {
-    readonly operation: ExplainedOperation;
-    readonly means: Pick<ExplainMeans, 'engine'>;
-    readonly readAs: CloneSetVersion;
-  },
+  { operation, means, readAs }: Around,
 ): readonly HelpfulCommand[] {
-  const { namespace, name } = set.metadata;
-  const { operation, means, readAs } = given;
+  const { namespace, name } = owner.metadata;
+  const [stored] = kind.versions;
+  const word = kind.shortNames[0] ?? `${stored.plural}.${stored.group}`;
   const signal = (command: Parameters<typeof signalCommand>[1], effect: string, target?: string): HelpfulCommand => ({
     command: signalCommand(operation.workflowId, command, {
       engine: means.engine,
@@ -271,8 +277,12 @@ function commandsFor(
     }),
     effect,
   });
-  const patch = (rollingUpdate: RollingUpdate, effect: string): HelpfulCommand => {
-    const { type, body } = strategyPatch(rollingUpdate, readAs);
+  // The API server silently drops fields of another version.
+  const patch = (rollingUpdate: JsonObject, effect: string): HelpfulCommand => {
+    const isStored = readAs.version === stored.version;
+    const type = isStored ? word : `${readAs.plural}.${readAs.version}.${readAs.group}`;
+    const older = isStored ? undefined : kind.olderStrategy?.(rollingUpdate);
+    const body = { spec: { updateStrategy: older ?? { rollingUpdate } } };
     return {
       command: `kubectl -n ${namespace} patch ${type} ${name} --type=merge -p '${JSON.stringify(body)}'`,
       effect,
@@ -280,12 +290,12 @@ function commandsFor(
   };
   // a signal does not reach a run that has ended, as of an undo that is complete, or that was aborted
   const annotate = (command: Parameters<typeof signalCommand>[1], effect: string): HelpfulCommand => ({
-    command: `kubectl -n ${namespace} annotate clone ${name} ${windlassAnnotation.command}=${command}`,
+    command: `kubectl -n ${namespace} annotate ${word} ${name} ${windlassAnnotation.command}=${command}`,
     effect,
   });
   const endsUndo = annotate('resume', 'ends the undo: the update begins again');
-  const reasons = waits.map(({ reason }) => reason as CloneSetWaitReason);
-  const isPaused = reasons.includes('PausedByOperator') || ordersOf(set)?.paused !== undefined;
+  const reasons = waits.map(({ reason }) => reason);
+  const isPaused = reasons.includes('PausedByOperator') || ordersOf(owner)?.paused !== undefined;
   const isAborted = reasons.includes('Aborted');
   const forWaits = waits.flatMap((wait): readonly HelpfulCommand[] => {
     const pod = wait.blockedBy.find((blocker) => blocker.startsWith('pod/'))?.slice('pod/'.length);
@@ -298,7 +308,7 @@ function commandsFor(
         ? []
         : [{ command: `kubectl -n ${namespace} logs ${pod} --all-containers`, effect: `shows the logs of ${pod}` }];
     const skip = pod === undefined ? [] : [signal('skip', `skips ${pod}`, pod)];
-    switch (wait.reason as CloneSetWaitReason) {
+    switch (wait.reason as KnownReason) {
       case 'Paused':
         return [patch({ paused: false }, 'continues')];
       case 'PausedByOperator':
@@ -308,6 +318,7 @@ function commandsFor(
       case 'BudgetSpent':
       case 'NotReady':
       case 'BatchNotReady':
+      case 'OrdinalNotAvailable':
         return [...look, ...logs];
       case 'BudgetRoundsToZero':
         return [patch({ maxUnavailable: 1 }, 'updates one pod at a time')];
@@ -324,7 +335,7 @@ function commandsFor(
         return [
           { command: `kubectl -n ${namespace} get imagepulljobs`, effect: 'shows the progress of the pre-download' },
           {
-            command: `kubectl -n ${namespace} annotate clone ${name} ${windlassAnnotation.prefetch}-`,
+            command: `kubectl -n ${namespace} annotate ${word} ${name} ${windlassAnnotation.prefetch}-`,
             effect: 'continues without waiting for images',
           },
         ];
@@ -343,15 +354,15 @@ function commandsFor(
     }
   });
   const isRolling =
-    !isAborted && mayRun(operation) && (operation.kind === 'found' || isUpdating(set) || undoIn(set) !== undefined);
+    !isAborted && mayRun(operation) && (operation.kind === 'found' || isUpdating(owner) || undoIn(owner) !== undefined);
   const steering = isRolling
     ? [
         ...(isPaused ? [] : [signal('pause', 'disrupts no further pod')]),
         signal('abort', 'stops the roll-out where it is'),
-        ...(undoIn(set) === undefined ? [signal('undo', 'returns updated pods to the previous revision')] : []),
-        ...(undoIn(set) && !isPaused ? [endsUndo] : []),
+        ...(undoIn(owner) === undefined ? [signal('undo', 'returns updated pods to the previous revision')] : []),
+        ...(undoIn(owner) && !isPaused ? [endsUndo] : []),
         {
-          command: `kubectl -n ${namespace} annotate clone ${name} windlass.io/command=pause`,
+          command: `kubectl -n ${namespace} annotate ${word} ${name} windlass.io/command=pause`,
           effect: 'the same without permission to signal workflows; other commands likewise',
         },
       ]
@@ -360,19 +371,14 @@ function commandsFor(
   return distinct([...forWaits, ...goesBack, ...steering]);
 }
 
-/** The fields of the update strategy in each version; the API server silently drops fields of the other one. */
-function strategyPatch(rollingUpdate: RollingUpdate, version: CloneSetVersion) {
-  if (version === 'v1beta1') return { type: 'clone', body: { spec: { updateStrategy: { rollingUpdate } } } };
-  const { podUpdatePolicy, ...pace } = rollingUpdate;
-  const updateStrategy = { ...pace, ...(podUpdatePolicy && { type: podUpdatePolicy }) };
-  return { type: `${cloneSets.plural}.${version}.${cloneSets.group}`, body: { spec: { updateStrategy } } };
-}
+/** Waits that commands are known for. Each kind has some of them. */
+type KnownReason = FleetWaitReason | keyof typeof podWaits | 'BudgetRoundsToZero' | 'OrdinalNotAvailable';
 
 /** The undo that an operator has ordered of the present update. */
-function undoIn(set: CloneSet) {
-  return ordersFor(ordersOf(set), set.status?.updateRevision ?? '')?.undo;
+function undoIn(owner: Workload) {
+  return ordersFor(ordersOf(owner), owner.status?.updateRevision ?? '')?.undo;
 }
 
-function isUpdating({ status }: CloneSet): boolean {
+function isUpdating({ status }: Workload): boolean {
   return status?.updateRevision !== status?.currentRevision;
 }

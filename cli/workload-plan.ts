@@ -1,19 +1,16 @@
-// How `kubectl kruise plan` plans one CloneSet.
+// How `kubectl kruise plan` plans one workload.
 
 import { type JsonObject, mergePatch, objectOr } from '../api/base/json.ts';
-import { convertCloneSet } from '../api/cloneset/convert.ts';
-import { defaultCloneSet } from '../api/cloneset/defaults.ts';
-import { type CloneSet, cloneSets, cloneSetsV1alpha1, cloneSetVersion } from '../api/cloneset/types.ts';
-import { cloneSetWarnings, validateCloneSet, validateCloneSetUpdate } from '../api/cloneset/validate.ts';
 import { apiVersionOf } from '../api/core/meta.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
-import { previewSet } from '../plan/cloneset/preview.ts';
+import type { FleetInput } from '../plan/fleet/input.ts';
+import type { Workload } from '../plan/fleet/workload.ts';
 import { applyPatch } from './apply.ts';
-import { cloneSetLook } from './cloneset-look.ts';
 import type { Cluster } from './cluster.ts';
 import { attempt, CommandFailed } from './failure.ts';
 import { type SetPlan, setPlan } from './set-plan.ts';
 import { findObject, refuse, tryOut } from './try-out.ts';
+import { versionOf, type WorkloadKind } from './workload.ts';
 import { lookAround } from './workload-look.ts';
 
 export interface PlanOptions {
@@ -24,17 +21,17 @@ export interface PlanOptions {
   readonly now: () => number;
 }
 
-/** Whether the object is a CloneSet in a supported version. */
-export function isCloneSet(object: JsonObject): boolean {
-  return object.kind === cloneSets.kind && cloneSetVersion(object) !== undefined;
-}
-
-/** What applying the manifest of a CloneSet would do. Throws CommandFailed where it would be rejected. */
-export async function planCloneSet(manifest: JsonObject, options: PlanOptions): Promise<SetPlan> {
+/** What applying the manifest of a workload would do. Throws CommandFailed where it would be rejected. */
+export async function planWorkload<Owner extends Workload, Input extends FleetInput<Owner>>(
+  kind: WorkloadKind<Owner, Input>,
+  manifest: JsonObject,
+  options: PlanOptions,
+): Promise<SetPlan> {
   const { cluster, gates, givenNamespace, now } = options;
   const { kube } = cluster;
+  const [stored] = kind.versions;
   const { name, namespace: own } = objectOr(manifest.metadata);
-  if (typeof name !== 'string' || name === '') throw new CommandFailed('a CloneSet has no metadata.name');
+  if (typeof name !== 'string' || name === '') throw new CommandFailed(`a ${stored.kind} has no metadata.name`);
   if (givenNamespace !== undefined && typeof own === 'string' && own !== givenNamespace) {
     throw new CommandFailed(
       `the namespace from the provided object "${own}" does not match the namespace "${givenNamespace}". ` +
@@ -42,48 +39,42 @@ export async function planCloneSet(manifest: JsonObject, options: PlanOptions): 
     );
   }
   const namespace = typeof own === 'string' && own !== '' ? own : cluster.namespace;
-  const resource = cloneSetVersion(manifest) === 'v1alpha1' ? cloneSetsV1alpha1 : cloneSets;
+  const resource = versionOf(kind, manifest) ?? stored;
   const ref = { namespace, name };
-  const id = `CloneSet "${namespace}/${name}"`;
+  const id = `${stored.kind} "${namespace}/${name}"`;
 
   const live = await attempt(`Cannot read ${id}`, () => findObject(kube, resource, ref));
   const wanted = { ...manifest, metadata: { ...objectOr(manifest.metadata), namespace } };
   const patch = live && applyPatch(live, wanted);
   const applied = live && patch ? mergePatch(live, patch) : wanted;
-  const defaulted = defaultCloneSet(applied, gates, live);
+  const defaulted = kind.fillDefaults(applied, gates, live);
 
   // The API server's answer comes first, because that is what the user would see.
   const tried = await tryOut(kube, { id, resource, ref, wanted, patch });
-  const after = defaultCloneSet(tried.object ?? defaulted, gates, live);
-  refuse(id, live === undefined ? validateCloneSet(after) : validateCloneSetUpdate(live, after));
-  const converted = convertCloneSet(after, apiVersionOf(cloneSets));
-  const before = live && convertCloneSet(live, apiVersionOf(cloneSets))?.object;
+  const after = kind.fillDefaults(tried.object ?? defaulted, gates, live);
+  refuse(id, live === undefined ? kind.validate(after) : kind.validateUpdate(live, after));
+  const converted = kind.convert(after, apiVersionOf(stored));
+  const before = live && kind.convert(live, apiVersionOf(stored))?.object;
   if (converted === undefined)
     throw new CommandFailed(`${id}: apiVersion "${String(manifest.apiVersion)}" is not supported`);
-  const set = asCloneSet(converted.object, before, ref);
-  const { input, notes } = await lookAround(cloneSetLook, set, { kube, gates, nowMs: now() });
-  const preview = previewSet(input);
-  if (preview === undefined) throw new CommandFailed(`${id}: spec.selector is invalid`);
+  const owner = asOwner(converted.object, before, ref) as unknown as Owner;
+  const { input, notes } = await lookAround(kind, owner, { kube, gates, nowMs: now() });
+  const play = kind.planner.play(input);
+  if (play === undefined) throw new CommandFailed(`${id}: spec.selector is invalid`);
   return setPlan({
-    set,
-    before,
-    preview,
-    notes: [...tried.notes, ...converted.warnings, ...cloneSetWarnings(after, live), ...notes],
+    ...{ kind: stored.kind, owner, before, play, strategy: kind.planner.strategy(input) },
+    notes: [...tried.notes, ...converted.warnings, ...(kind.warnings?.(after, live, gates) ?? []), ...notes],
   });
 }
 
-/** A CloneSet that does not exist yet has no UID, and so owns no pods. */
-function asCloneSet(
+/** A workload that does not exist yet has no UID, and so owns no pods. */
+function asOwner(
   object: JsonObject,
   before: JsonObject | undefined,
   ref: { readonly namespace: string; readonly name: string },
-): CloneSet {
+): JsonObject {
   const { uid, resourceVersion, creationTimestamp, ...metadata } = objectOr(object.metadata);
   const own = before === undefined ? {} : { uid, resourceVersion, creationTimestamp };
   const nobody = { uid: '', resourceVersion: '', creationTimestamp: '' };
-  return {
-    ...object,
-    metadata: { ...metadata, ...ref, ...nobody, ...own },
-    status: before?.status,
-  } as unknown as CloneSet;
+  return { ...object, metadata: { ...metadata, ...ref, ...nobody, ...own }, status: before?.status };
 }

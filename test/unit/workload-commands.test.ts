@@ -1,0 +1,91 @@
+import { expect, it } from '@jest/globals';
+import type { JsonObject } from '../../api/base/json.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
+import type { StatefulSet } from '../../api/stateful-set/types.ts';
+import { workloadExplainer } from '../../cli/explain/workload.ts';
+import { planText } from '../../cli/output/plan-text.ts';
+import { workloadRollout } from '../../cli/rollout/workload.ts';
+import { statefulSetWorkload as kind } from '../../cli/stateful-set.ts';
+import { planWorkload } from '../../cli/workload-plan.ts';
+import { nowMs } from '../support/cloneset-world.ts';
+import { smallCluster } from '../support/small-cluster.ts';
+
+const gates = parseFeatureGates();
+const metadata = {
+  namespace: 'shop',
+  name: 'db',
+  uid: 'db',
+  resourceVersion: '1',
+  creationTimestamp: '',
+  generation: 2,
+};
+const [update, current] = ['db-2', 'db-1'];
+
+function statefulSet(status?: StatefulSet['status']): StatefulSet {
+  const [apiVersion, labels] = ['apps.kruise.io/v1beta1', { app: 'db' }];
+  const template = { metadata: { labels }, spec: { containers: [{ name: 'main', image: 'db:2' }] } };
+  const spec = { replicas: 3, selector: { matchLabels: labels }, serviceName: 'db', template };
+  return { apiVersion, kind: 'StatefulSet', metadata, spec, ...(status && { status }) };
+}
+
+const counts = { replicas: 3, readyReplicas: 3, availableReplicas: 2, currentReplicas: 2, updatedReplicas: 1 };
+const status = { ...counts, observedGeneration: 2, currentRevision: current, updateRevision: update };
+
+it('plans a kind by what it brings', async () => {
+  const { namespace, name } = metadata;
+  const manifest = { ...statefulSet(), metadata: { namespace, name } } as unknown as JsonObject;
+  const cluster = smallCluster([]);
+  const options = { cluster, gates, givenNamespace: undefined, now: () => nowMs };
+  expect(planText([await planWorkload(kind, manifest, options)]).replaceAll(/db-\w{8,}/g, 'db-HASH')).toBe(
+    [
+      'StatefulSet shop/db: new: 3 create',
+      '',
+      'Revision db-HASH',
+      '',
+      'BATCH   POD       ACTION   WHY',
+      '-       (3 new)   create   of revision db-HASH',
+    ].join('\n'),
+  );
+  expect(cluster.calls).toContain('create statefulsets/db');
+  const bad = planWorkload(kind, { ...manifest, spec: { replicas: -1 } }, options);
+  await expect(bad).rejects.toThrow('StatefulSet "shop/db" is invalid');
+});
+
+it('explains a kind by what it brings', async () => {
+  const waitingFor = {
+    reason: 'OrdinalNotAvailable',
+    blockedBy: ['pod/db-0'],
+    blockedCount: 1,
+    since: '',
+    unblock: '',
+  };
+  const { kube } = smallCluster([statefulSet({ ...status, waitingFor })]);
+  const asked = { namespace: 'shop', name: 'db', versions: kind.versions };
+  const found = await workloadExplainer(kind).explain(asked, { kube, gates, nowMs, engineMissing: '' });
+  expect(found).toMatchObject({
+    kind: 'StatefulSet',
+    summary: `${current} -> ${update}: 1 of 3 pods updated, 2 of 3 available`,
+    waits: [{ reason: 'OrdinalNotAvailable', from: 'status' }],
+    notes: ['no ControllerRevision of the template yet: no watcher has reconciled the StatefulSet'],
+  });
+  const commands = found.commands.map(({ command }) => command);
+  expect(commands).toContain('kubectl -n shop describe pod db-0');
+  expect(commands).toContain('kubectl -n shop annotate asts db windlass.io/command=pause');
+});
+
+it('KK-8: follows the roll-out of a kind in its words', async () => {
+  const { kube } = smallCluster([]);
+  const { progress } = workloadRollout(kind);
+  const line = async (change: Partial<typeof status>) =>
+    await progress(statefulSet({ ...status, updatedAvailableReplicas: 2, ...change }), { kube, nowMs });
+  expect(await line({ observedGeneration: 1 })).toMatchObject({
+    line: 'Waiting for Advanced StatefulSet spec update to be observed...',
+  });
+  expect(await line({})).toMatchObject({ line: expect.stringContaining('1 out of 3 new pods'), isDone: false });
+  expect(await line({ updatedReplicas: 3 })).toMatchObject({ line: 'Waiting for 1 pods to be ready...' });
+  const done = { ...status, updatedReplicas: 3, availableReplicas: 3, updatedAvailableReplicas: 3 };
+  expect(await progress(statefulSet(done), { kube, nowMs })).toEqual({
+    line: `Advanced StatefulSet rolling update complete 3 pods at revision ${update}...`,
+    isDone: true,
+  });
+});
