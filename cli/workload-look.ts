@@ -56,6 +56,7 @@ export async function lookAround<Owner extends Workload, Input extends FleetInpu
   const orders = ordersOf(owner);
   const found = {
     ...{ pods, claims, revisions },
+    orphans: pods.filter(({ metadata }) => !metadata.ownerReferences?.some(({ controller }) => controller)),
     ...(images && { nodeImages: new Map(images.map((image) => [image.metadata.name, image])) }),
   };
   return {

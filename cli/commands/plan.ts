@@ -1,6 +1,7 @@
 // `kubectl kruise plan`: what applying these manifests would do, pod by pod, computed by the code that would do it.
 
 import { isJsonObject, type JsonObject } from '../../api/base/json.ts';
+import { listed } from '../../api/base/listed.ts';
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
 import { sidecarSets, sidecarSetsV1alpha1 } from '../../api/sidecar-set/types.ts';
 import type { FleetInput } from '../../plan/fleet/input.ts';
@@ -54,10 +55,13 @@ export async function planManifests(objects: readonly ManifestObject[], options:
   }));
   const kinds = planners.map(({ versions: [{ kind }] }) => kind);
   if (asked.every(({ planner }) => planner === undefined)) {
-    throw new CommandFailed(`no ${kinds.join(' or ')} among the objects given`);
+    throw new CommandFailed(`no ${listed(kinds, 'or')} among the objects given`);
   }
 
-  const planned = kinds.map((kind) => `${kind}s`).join(' and ');
+  const planned = listed(
+    kinds.map((kind) => `${kind}s`),
+    'and',
+  );
   const plans: SetPlan[] = [];
   const failures: string[] = [];
   const notes: string[] = [];

@@ -1,3 +1,4 @@
+import { listed } from '../../api/base/listed.ts';
 import { cloneSetMark } from '../../api/cloneset/types.ts';
 import { launchMark } from '../../api/container-launch-priority.ts';
 import { group, installation, windlassAnnotation } from '../../api/core/well-known.ts';
@@ -37,10 +38,13 @@ const { namespace, recordConfigMap } = installation;
 const { command, rollOut } = windlassAnnotation;
 const written = "(request.operation == 'CREATE' ? object : oldObject)";
 
-const controllers = listed(workloadKindNames);
+const controllers = anyOf(workloadKindNames);
 
-function listed(kinds: readonly string[]): string {
-  return kinds.map((kind) => `a ${kind}`).join(' or ');
+function anyOf(kinds: readonly string[]): string {
+  return listed(
+    kinds.map((kind) => `a ${kind}`),
+    'or',
+  );
 }
 
 function ownersOf(object: string): string {
@@ -231,7 +235,7 @@ const sets: Policy = {
     },
     {
       expression: same('metadata.?labels', 'metadata.?finalizers', 'metadata.?ownerReferences'),
-      message: `the watcher may not write labels, finalizers and owners of ${listed(fleetResources.map(({ kind }) => kind))}`,
+      message: `the watcher may not write labels, finalizers and owners of ${anyOf(fleetResources.map(({ kind }) => kind))}`,
       reason: 'Forbidden',
     },
   ],

@@ -1,4 +1,5 @@
 /** What the PVCs of every kind have in common: their owners, and those that are to be deleted with their pod (CS-35). */
+import { type JsonObject, listOr, objectOr } from '../../api/base/json.ts';
 import { timestamp } from '../../api/base/time.ts';
 import type { OwnerReference } from '../../api/core/meta.ts';
 import type { FleetInput, VolumeClaim } from './input.ts';
@@ -13,6 +14,14 @@ export function ownerChange(
   const removals = removed.map(({ uid }) => ({ $patch: 'delete', uid }));
   const ownerReferences = [...removals, ...(added ? [{ ...added }] : [])];
   return { kind: 'writeClaim', claim: asSeen(claim), patch: { metadata: { ownerReferences } } };
+}
+
+/** The owners of a PVC after such a change. */
+export function ownersAfter({ metadata }: VolumeClaim, patch: JsonObject): readonly OwnerReference[] {
+  const changes = listOr(objectOr(patch.metadata).ownerReferences).map(objectOr);
+  const isChanged = ({ uid }: OwnerReference) => changes.some((change) => change.uid === uid);
+  const added = changes.filter(({ $patch }) => $patch !== 'delete') as unknown as readonly OwnerReference[];
+  return [...(metadata.ownerReferences ?? []).filter((owner) => !isChanged(owner)), ...added];
 }
 
 /** CS-35: the PVCs that still exist although they were to be deleted with their pod. */

@@ -13,6 +13,7 @@ import { isWorkingState, lifecycleMark, lifecycleStateOf } from '../../api/fleet
 import { type ControllerRevision, isAtRevision, revisionMark } from '../../api/fleet/revision.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
+import { ownersAfter } from './claims.ts';
 import { batchesOf, type RecreateCause } from './in-place/update.ts';
 import type { FleetInput, VolumeClaim } from './input.ts';
 import type { FleetPlanner, ScalePlan, Situation } from './kind.ts';
@@ -130,6 +131,7 @@ function unpaused<Owner extends Workload>(owner: Owner): Owner {
 class PlayedCluster {
   readonly #input: FleetInput<unknown>;
   readonly #pods: Map<string, Pod>;
+  readonly #orphans: Map<string, Pod>;
   readonly #claims: Map<string, VolumeClaim>;
   readonly #revisions: Map<string, ControllerRevision>;
   readonly #spent = new Set<string>();
@@ -140,6 +142,7 @@ class PlayedCluster {
   constructor(input: FleetInput<unknown>) {
     this.#input = input;
     this.#pods = byName(input.pods);
+    this.#orphans = byName(input.orphans ?? []);
     this.#claims = byName(input.claims);
     this.#revisions = byName(input.revisions);
     this.#changed = new Set(this.#pods.keys());
@@ -150,6 +153,7 @@ class PlayedCluster {
   seen() {
     return {
       pods: [...this.#pods.values()],
+      orphans: [...this.#orphans.values()],
       claims: [...this.#claims.values()],
       revisions: [...this.#revisions.values()],
       nowMs: this.#nowMs,
@@ -195,10 +199,28 @@ class PlayedCluster {
       case 'deleteClaim':
         return this.#claims.delete(step.claim.name);
       case 'writeClaim':
-        return patchIn(this.#claims, step.claim.name, step.patch);
+        return this.#changeOwners(step.claim.name, step.patch);
+      case 'adoptPod':
+        return this.#adopt(step.pod.name, step.patch);
       default:
         return false; // affects no pod
     }
+  }
+
+  #changeOwners(name: string, patch: JsonObject): boolean {
+    const claim = this.#claims.get(name);
+    if (claim === undefined) return false;
+    const ownerReferences = ownersAfter(claim, patch);
+    this.#claims.set(name, { ...claim, metadata: { ...claim.metadata, ownerReferences } });
+    return true;
+  }
+
+  #adopt(name: string, patch: JsonObject): boolean {
+    const orphan = this.#orphans.get(name);
+    if (orphan === undefined) return false;
+    this.#orphans.delete(name);
+    this.#pods.set(name, orphan);
+    return patchIn(this.#pods, name, patch);
   }
 
   #create<Of extends Pick<KubeObject, 'metadata'>>(objects: Map<string, Of>, body: object): true {

@@ -156,10 +156,16 @@ const sampleLabels = new Set(
 const ownKinds = kindDefinitions.flatMap(({ kind, plural, shortNames }) =>
   [kind.toLowerCase(), plural, ...shortNames].map((word) => [word, kind] as const),
 );
-const coreKinds = ['Pod', 'Deployment', 'Service', 'Job', 'Event', 'Node', 'ControllerRevision'].flatMap((kind) => [
-  [kind.toLowerCase(), kind] as const,
-  [`${kind.toLowerCase()}s`, kind] as const,
-]);
+const coreKinds = [
+  'Pod',
+  'Deployment',
+  'Service',
+  'Job',
+  'Event',
+  'Node',
+  'ControllerRevision',
+  'PersistentVolumeClaim',
+].flatMap((kind) => [[kind.toLowerCase(), kind] as const, [`${kind.toLowerCase()}s`, kind] as const]);
 const kindOfWord = new Map([...ownKinds, ...coreKinds]);
 
 const verbs = ['annotate', 'apply', 'delete', 'describe', 'exec', 'get', 'label', 'patch', 'replace', 'scale', 'wait'];

@@ -211,8 +211,10 @@ describe('the kinds of kubectl kruise explain', () => {
   it('are those of its page', () => {
     const page = readFileSync('docs/kubectl-kruise.md', 'utf8');
     const [, table = ''] = /## explain\n([\s\S]*?)\n## /.exec(page) ?? [];
-    for (const { versions, shortNames } of explainers) {
-      for (const word of [versions[0].plural, ...shortNames]) expect(table).toContain(`\`${word}\``);
+    for (const { versions, shortNames, hasNamesake } of explainers) {
+      const [{ plural, group }] = versions;
+      const words = [hasNamesake ? `${plural}.${group}` : plural, ...shortNames];
+      for (const word of words) expect(table).toContain(`\`${word}\``);
     }
   });
 });

@@ -83,7 +83,7 @@ function engineOf(report: Partial<OperationReport> | undefined): OperationEngine
 
 const allKinds =
   'clonesets, clone; containerrecreaterequests, crr; podprobemarkers; imagelistpulljobs; imagepulljobs; nodeimages; ' +
-  'sidecarsets; pods, po';
+  'sidecarsets; statefulsets.apps.kruise.io, asts; pods, po';
 
 describe('kubectl kruise explain while no watcher leads', () => {
   const lease = (secondsAgo: number): KubeObject & { readonly spec: object } => ({

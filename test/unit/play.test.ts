@@ -310,13 +310,18 @@ describe('a StatefulSet', () => {
     there: readonly Pod[],
     {
       claims = [],
+      orphans = [],
       gates = {},
-    }: { readonly claims?: readonly VolumeClaim[]; readonly gates?: Partial<FeatureGates> } = {},
+    }: {
+      readonly claims?: readonly VolumeClaim[];
+      readonly orphans?: readonly Pod[];
+      readonly gates?: Partial<FeatureGates>;
+    } = {},
   ): Play | undefined {
     const counts = { replicas: 5, readyReplicas: 5, availableReplicas: 5, currentReplicas: 5, updatedReplicas: 0 };
     return play(statefulSetPlanner, {
       owner: { ...owner, status: { ...counts, currentRevision: old.metadata.name } },
-      ...{ pods: there, claims, revisions: there.length > 0 ? [old] : [] },
+      ...{ pods: there, claims, orphans, revisions: there.length + orphans.length > 0 ? [old] : [] },
       ...{ gates: { ...parseFeatureGates(), ...gates }, hasResizeSubresource: true },
       ...{ nowMs: Date.parse(now), isSpent: () => false },
     });
@@ -336,6 +341,19 @@ describe('a StatefulSet', () => {
       '1 web-1 inPlace',
       '2 web-0 inPlace',
     ]);
+  });
+
+  it('AS-11: adopts the pods that have its names and labels, and updates them like its own', () => {
+    const withoutController = ({ metadata: { ownerReferences: _, ...metadata }, ...pod }: Pod): Pod => ({
+      ...pod,
+      metadata,
+    });
+    const stranger = withoutController(podAt(7, { labels: { app: 'other' } }));
+    const found = played(statefulSet({ replicas: 2 }), [], {
+      orphans: [...podsTo(2).map(withoutController), stranger],
+    });
+    expect(paths(found)).toEqual(['1 web-1 inPlace', '2 web-0 inPlace']);
+    expect(found).toMatchObject({ created: [], deleted: [] });
   });
 
   it('AS-34: with OrderedReady waits for a pod that is not ready', () => {
