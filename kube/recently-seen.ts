@@ -22,6 +22,13 @@ export class RecentlySeen {
     return this.#atMs.has(key);
   }
 
+  /** Until when this key is remembered; undefined: it is not. */
+  untilMs(key: string, nowMs: number): number | undefined {
+    this.#dropOld(nowMs);
+    const atMs = this.#atMs.get(key);
+    return atMs === undefined ? undefined : atMs + this.#forMs;
+  }
+
   /** Records that this key was seen now. */
   add(key: string, nowMs: number): void {
     this.#dropOld(nowMs);

@@ -54,7 +54,8 @@ export function planScale(scene: StatefulSetScene): StatefulSetScale {
     condemned.filter(({ ordinal }) => isOpen || !goesWithPod(scene, ordinal)),
   );
   const removed = isOpen && owners.length === 0 ? removeCondemned(scene) : nothing;
-  const mayDelete = isOpen && !(scene.isOrdered && condemned.length > 0);
+  // AS-34: a pod that cannot become available is replaced when a person asks for it.
+  const mayDelete = scene.isUndo || (isOpen && !(scene.isOrdered && condemned.length > 0));
   const named = mayDelete ? deleteNamed(scene, kept.steps) : { steps: [], spared: [] };
   const missing = replicas - replicaPods.length;
   return {

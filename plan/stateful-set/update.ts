@@ -1,5 +1,5 @@
 /** Which pods of a StatefulSet are to be updated, in which order, and within which budget (AS-50 to AS-62). */
-import { byPriority } from '../fleet/order.ts';
+import { byPriority, first, inOrder } from '../fleet/order.ts';
 import type { FleetPod } from '../fleet/pods.ts';
 import { isAtGoal, isInDoubt, skippedPods, type UpdateDemand } from '../fleet/scene.ts';
 import { isDrained, isHeld, type UpdateLine, underWayFirst } from '../fleet/update.ts';
@@ -38,7 +38,7 @@ function candidatesOf(scene: StatefulSetScene): readonly FleetPod[] {
 
 /** AS-61, AS-62: the pods with the budget of maxUnavailable; pods that are unavailable already do not ask for it. */
 export function updateLine(scene: StatefulSetScene, { candidates }: StatefulSetDemand): UpdateLine {
-  const { replicaPods, maxUnavailable, isOrdered, condemned } = scene;
+  const { replicaPods, maxUnavailable, isOrdered, condemned, isUndo } = scene;
   const skip = skippedPods(scene);
   const unavailable = unavailableReplicas(scene);
   // What is labelled to be deleted counts as gone.
@@ -49,11 +49,18 @@ export function updateLine(scene: StatefulSetScene, { candidates }: StatefulSetD
     pods: candidates
       .filter((pod) => !isAtGoal(scene, pod) && !pod.isSpecified && !pod.isTerminating && !skip.has(pod.name))
       .filter(({ state }) => state !== 'PreparingDelete')
-      .toSorted(underWayFirst),
+      // what is taken back begins with what is broken: everything else may wait for it
+      .toSorted(
+        inOrder(
+          underWayFirst,
+          first((pod) => isUndo && !pod.isAvailable),
+        ),
+      ),
     passesOver: false, // AS-64
     admits(pod) {
       if (isInDoubt(scene, pod)) return true;
-      if (isHeldUp) return isHeld(pod) || isDrained(pod);
+      // AS-34: a pod that cannot become available is taken back when a person asks for it.
+      if (isHeldUp) return isHeld(pod) || isDrained(pod) || (isUndo && !pod.isAvailable);
       if (!pod.isAvailable) return true;
       if (away >= maxUnavailable) return false;
       away++;

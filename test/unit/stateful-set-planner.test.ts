@@ -450,9 +450,10 @@ describe('PVCs', () => {
 
     it('AS-82: may still be given to its pod by a change without an answer, which is waited out before a deletion', () => {
       const claims = [claim(0), claim(1), claim(2)];
-      const claimsInDoubt = new Set(['data-web-1-uid']);
+      const claimsInDoubt = new Map([['data-web-1-uid', Date.parse(now) + 60_000]]);
       const ended = [pod(0), pod(1, { phase: 'Failed' }), pod(2, { phase: 'Failed' })];
-      expect(deleted(plan(of(), ended, { claims, claimsInDoubt }))).toEqual(['web-2']);
+      const waiting = plan(of(), ended, { claims, claimsInDoubt });
+      expect([deleted(waiting), waiting.againInMs]).toEqual([['web-2'], 60_000]);
       // what is too many goes in any case
       expect(deleted(plan(of({ replicas: 1 }), pods(2), { claims: condemned, claimsInDoubt }))).toEqual(['web-1']);
     });
@@ -709,5 +710,35 @@ describe('images pulled ahead', () => {
         patch: { metadata: { labels: { 'apps.kruise.io/image-predownload-ignored': 'true' } } },
       },
     ]);
+  });
+});
+
+describe('an undo', () => {
+  const held = {
+    orders: { version: 1, revision: fresh.metadata.name, undo: { to: old.metadata.name, by: 'ann', at: now } },
+  } as const;
+  const back = permitForAll(old.metadata.name);
+  const broken = (state: object = {}) => [pod(0), pod(1), pod(2, { of: fresh, ready: false, ...state })];
+  const undone = (rollingUpdate: Parameters<typeof set>[1], of: readonly Pod[]) =>
+    plan(set(ordered, rollingUpdate), of, { held, permit: back });
+
+  it('AS-34: in order, takes back the pod that cannot become available, as a person asks for it', () => {
+    expect(undone({ podUpdatePolicy: 'InPlaceIfPossible' }, broken()).disruption).toMatchObject([
+      { kind: 'updatePod', pod: { name: 'web-2' }, revision: old.metadata.name },
+    ]);
+    expect(undone({}, broken()).disruption).toMatchObject([{ kind: 'recreatePod', pod: { name: 'web-2' } }]);
+    expect(deleted(undone({}, broken({ labels: specified })))).toEqual(['web-2']);
+  });
+
+  it('AS-34: in order, leaves the pods that are available until it is', () => {
+    const updated = [pod(0, { of: fresh }), pod(1, { of: fresh, ready: false }), pod(2, { of: fresh })];
+    expect(begun(undone({}, updated))).toEqual(['web-1']);
+    const named = [pod(0, { of: fresh, labels: specified }), pod(1, { of: fresh, ready: false })];
+    expect(deleted(undone({}, named))).toEqual([]);
+  });
+
+  it('AS-34a: a newer template does not replace it', () => {
+    const result = plan(set(ordered), [pod(0), pod(1), pod(2, { ready: false })], { permit });
+    expect([begun(result), deleted(result)]).toEqual([[], []]);
   });
 });

@@ -201,9 +201,10 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       revisions: [...ownedBy(this.#revisions, resource, uid), ...orphansIn(this.#revisions, namespace)],
       pullJobs: ownedBy(this.#pullJobs, resource, uid),
     };
-    const claimsInDoubt = found.claims
-      .map(({ metadata }) => metadata.uid)
-      .filter((claim) => this.#claimsInDoubt.has(claim, now()));
+    const claimsInDoubt = found.claims.flatMap(({ metadata }) => {
+      const untilMs = this.#claimsInDoubt.untilMs(metadata.uid, now());
+      return untilMs === undefined ? [] : [[metadata.uid, untilMs] as const];
+    });
     const isPrefetched = prefetchShare(owner) !== undefined;
     const around = { ...found, ...(isPrefetched && { nodeImages: imagesOn(found.pods, this.#nodes, this.#images) }) };
     const input = fleetInput(owner, around, {
@@ -219,7 +220,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       spentNames: this.#spent.size,
       ...(refused && { refused }),
       ...(inDoubt && { inDoubt }),
-      ...(claimsInDoubt.length > 0 && { claimsInDoubt: new Set(claimsInDoubt) }),
+      ...(claimsInDoubt.length > 0 && { claimsInDoubt: new Map(claimsInDoubt) }),
       // a failing pod that is tried first in each pass would starve those behind it
       ...(failures ? { failures } : { mostStarts: mostAtOnce.starts }),
     });
