@@ -147,5 +147,7 @@ export const statefulSetWaits = {
   ClaimOfEarlierPod:
     'Nothing to do: the garbage collector is about to delete the PVC, whose owner, an earlier pod or StatefulSet of the name, ' +
     'is gone',
+  ClaimInDoubt:
+    'Nothing to do: a change of the owners of the PVC got no answer, and may still be made for up to a minute',
 } as const;
 export type StatefulSetWaitReason = keyof typeof statefulSetWaits;

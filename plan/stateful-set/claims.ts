@@ -55,8 +55,11 @@ function claimsByName(claims: readonly VolumeClaim[]): ReadonlyMap<string, Volum
 /** Why no pod may be created at an ordinal yet (AS-31). */
 export interface BlockedClaim {
   readonly name: string;
-  /** `stale`: an earlier pod or StatefulSet of this name owns it, so that it is about to be deleted. */
-  readonly why: 'terminating' | 'stale';
+  /**
+   * `stale`: an earlier pod or StatefulSet of this name owns it, so that it is about to be deleted. `inDoubt`: a change of its owners
+   * got no answer, and may still make it so.
+   */
+  readonly why: 'terminating' | 'stale' | 'inDoubt';
 }
 
 /** AS-31: the PVC for which the pod of this ordinal, which there is not, has to wait; undefined: none. */
@@ -69,6 +72,7 @@ export function blockedClaim(scene: StatefulSetScene, ordinal: number): BlockedC
     const isOfEarlierSet = ownerReferences.some((owner) => isOfSet(owner, setName) && owner.uid !== uid);
     const isOfEarlierPod = retention?.whenScaled === 'Delete' && podReferences(scene, ordinal, claim).length > 0;
     if (isOfEarlierPod || (retention && isOfEarlierSet)) return { name, why: 'stale' };
+    if (scene.input.claimsInDoubt?.has(claim.metadata.uid)) return { name, why: 'inDoubt' };
   }
   return undefined;
 }

@@ -54,9 +54,9 @@ export function planScale(scene: StatefulSetScene): StatefulSetScale {
     condemned.filter(({ ordinal }) => isOpen || !goesWithPod(scene, ordinal)),
   );
   const removed = isOpen && owners.length === 0 ? removeCondemned(scene) : nothing;
-  // AS-34: a pod that cannot become available is replaced when a person asks for it.
-  const mayDelete = scene.isUndo || (isOpen && !(scene.isOrdered && condemned.length > 0));
-  const named = mayDelete ? deleteNamed(scene, kept.steps) : { steps: [], spared: [] };
+  const mayDelete = isOpen && !(scene.isOrdered && condemned.length > 0);
+  const isBusy = kept.steps.length + removed.steps.length > 0;
+  const named = deleteNamed(scene, mayDelete ? scene.replicaPods : isBusy ? [] : begunDeletion(scene), kept.steps);
   const missing = replicas - replicaPods.length;
   return {
     steps: [...kept.steps, ...owners, ...removed.steps, ...named.steps],
@@ -105,8 +105,11 @@ function keepReplicas(scene: StatefulSetScene): Part & Pick<StatefulSetScale, 'h
     if (isOld) newOld++;
     const claim = blockedClaim(scene, ordinal);
     const freed = freedClaims(scene, ordinal);
-    if (claim) held.push({ podName: `${owner.metadata.name}-${ordinal}`, claim });
-    else steps.push(...(freed.length > 0 ? freed : [creation(scene, ordinal, isOld)]));
+    if (claim) {
+      held.push({ podName: `${owner.metadata.name}-${ordinal}`, claim });
+      return;
+    }
+    steps.push(...(freed.length > 0 ? freed : [creation(scene, ordinal, isOld)]));
     creations++;
   };
   const result = (inTheWay?: FleetPod) => ({
@@ -168,13 +171,16 @@ function isOldAt(scene: StatefulSetScene, ordinal: number, newOld: number): bool
 function removeCondemned(scene: StatefulSetScene): Part {
   const { condemned, isOrdered } = scene;
   if (!isOrdered) {
-    return { steps: condemned.flatMap(({ pod }) => (pod.isTerminating ? [] : deletion(scene, pod))) };
+    const free = condemned.filter((replica) => !replica.pod.isTerminating && !losesClaim(scene, replica));
+    return { steps: free.flatMap(({ pod }) => deletion(scene, pod)) };
   }
   const [highest] = condemned;
-  if (highest === undefined) return nothing;
+  if (highest === undefined || losesClaim(scene, highest)) return nothing;
   const { pod } = highest;
   if (pod.isTerminating) return { steps: [], inTheWay: pod };
-  const isBlocked = !pod.isAvailable && pod !== firstUnhealthy(scene) && pod.state !== 'PreparingDelete';
+  // what has ended never becomes available (AS-30)
+  const isOver = isFinished(pod.pod) || pod.state === 'PreparingDelete' || pod === firstUnhealthy(scene);
+  const isBlocked = !pod.isAvailable && !isOver;
   return isBlocked ? { steps: [], inTheWay: pod } : { steps: deletion(scene, pod) };
 }
 
@@ -185,29 +191,46 @@ function firstUnhealthy({ replicaPods, condemned }: StatefulSetScene): FleetPod 
 }
 
 /**
+ * In order, where everything waits for a pod: the one whose deletion has begun, as everything waits for that then (LC-30, LC-41), or
+ * that is broken and to be taken back because a person asks for it (AS-34). One at a time, as all deletions in order.
+ */
+function begunDeletion(scene: StatefulSetScene): readonly Replica[] {
+  const { replicaPods, condemned } = scene;
+  if ([...replicaPods, ...condemned].some(({ pod }) => pod.isTerminating)) return [];
+  const isBroken = (pod: FleetPod) => scene.isUndo && !pod.isAvailable && !isAtGoal(scene, pod);
+  return replicaPods.filter(({ pod }) => pod.isSpecified && (isHeldByHook(pod) || isBroken(pod))).slice(-1);
+}
+
+function isHeldByHook({ state }: FleetPod): boolean {
+  return state === 'PreparingDelete' || state === 'PreparingUpdate';
+}
+
+/**
  * AS-70: pods that are labelled to be deleted, from the highest ordinal down. A pod that is to be recreated for an update
  * carries this label as well.
  */
 function deleteNamed(
   scene: StatefulSetScene,
+  replicaPods: readonly Replica[],
   busy: readonly Intention[],
 ): { readonly steps: readonly Intention[]; readonly spared: readonly FleetPod[] } {
-  const { replicaPods, strategy, maxUnavailable } = scene;
+  const { strategy, maxUnavailable } = scene;
   if (strategy.isOnDelete || strategy.isPaused) return { steps: [], spared: [] }; // AS-56, AS-57
   const taken = new Set(busy.flatMap((step) => ('pod' in step && 'uid' in step.pod ? [step.pod.uid] : [])));
   const steps: Intention[] = [];
   const spared: FleetPod[] = [];
-  const inDoubt = replicaPods.filter(({ pod }) => pod.isAvailable && isInDoubt(scene, pod));
+  const inDoubt = scene.replicaPods.filter(({ pod }) => pod.isAvailable && isInDoubt(scene, pod));
   let away = unavailableReplicas(scene) + inDoubt.length;
   for (const replica of replicaPods.toReversed()) {
     const { pod } = replica;
     if (!pod.isSpecified || pod.isTerminating || taken.has(pod.pod.metadata.uid)) continue;
     if (losesClaim(scene, replica)) continue;
-    if (pod.isAvailable && away >= maxUnavailable) {
+    const isAway = !pod.isAvailable || isInDoubt(scene, pod);
+    if (!isAway && away >= maxUnavailable) {
       spared.push(pod);
       continue;
     }
-    if (pod.isAvailable) away++;
+    if (!isAway) away++;
     steps.push(...deletion(scene, pod));
   }
   return { steps, spared };

@@ -13,7 +13,9 @@ import type { StatefulSetScene } from './scene.ts';
 export function statefulSetStatus(scene: StatefulSetScene, news: PassNews): StatefulSetStatus {
   const { owner } = scene;
   const wanted = statusNow(scene, news);
-  return owner.status && !isWorthWriting(owner.status, wanted) ? owner.status : wanted;
+  if (owner.status === undefined || isWorthWriting(owner.status, wanted)) return wanted;
+  const { rollOut: _, ...stored } = owner.status;
+  return stored;
 }
 
 function statusNow(scene: StatefulSetScene, news: PassNews): StatefulSetStatus {
@@ -62,13 +64,20 @@ function isOldEnough({ rollingUpdate, input }: StatefulSetScene, { pod, state }:
   return isWorkingState(state) && (leastMs === 0 || (sinceMs !== undefined && input.nowMs > sinceMs + leastMs));
 }
 
-/** AS-1, AS-2: what follows from other fields, and the words of a failure, ride along with other changes. */
+/** AS-1, AS-2: what follows from other fields, and the words of a failure, ride along with other changes. Orders are compared elsewhere. */
 function isWorthWriting(stored: StatefulSetStatus, wanted: StatefulSetStatus): boolean {
   return !sameJson(essence(stored), essence(wanted));
 }
 
 function essence(status: StatefulSetStatus) {
-  const { updatedReadyReplicas, updatedAvailableReplicas, collisionCount, conditions = [], ...others } = status;
+  const {
+    updatedReadyReplicas,
+    updatedAvailableReplicas,
+    collisionCount,
+    rollOut,
+    conditions = [],
+    ...others
+  } = status;
   return { ...others, conditions: conditions.map(({ type }) => type) };
 }
 

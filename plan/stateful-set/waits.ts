@@ -19,6 +19,7 @@ export const statefulSetRules: readonly Rule<StatefulSetSituation>[] = [
   fleet.notScheduled,
   claimTerminating,
   claimOfEarlierPod,
+  claimInDoubt,
   podTerminating,
   ...fleet.changing,
   ordinalNotAvailable,
@@ -38,10 +39,15 @@ function claimOfEarlierPod(situation: StatefulSetSituation): Wait | undefined {
   return heldBy(situation, 'stale', 'ClaimOfEarlierPod');
 }
 
+/** AS-82: nothing is known of it until the change can be made no more. */
+function claimInDoubt(situation: StatefulSetSituation): Wait | undefined {
+  return heldBy(situation, 'inDoubt', 'ClaimInDoubt');
+}
+
 function heldBy(
   { scale }: StatefulSetSituation,
   why: BlockedClaim['why'],
-  reason: 'ClaimTerminating' | 'ClaimOfEarlierPod',
+  reason: 'ClaimTerminating' | 'ClaimOfEarlierPod' | 'ClaimInDoubt',
 ): Wait | undefined {
   const held = scale.held.filter(({ claim }) => claim.why === why);
   if (held.length === 0) return undefined;

@@ -737,8 +737,104 @@ describe('an undo', () => {
     expect(deleted(undone({}, named))).toEqual([]);
   });
 
+  it('AS-40: in order, deletes one pod at a time, and nothing beside a scale-in or a creation', () => {
+    const two = { ...ordered, replicas: 2 };
+    const labelled = pod(0, { of: fresh, labels: specified });
+    const of = (owner: StatefulSet, there: readonly Pod[]) => {
+      const result = plan(owner, there, { held, permit: back });
+      return [created(result), deleted(result)];
+    };
+    expect(of(set(two), [labelled, pod(1, { of: fresh }), pod(2, { of: fresh })])).toEqual([[], ['web-2']]);
+    expect(of(set(two), [labelled, pod(1, { of: fresh }), pod(2, { of: fresh, going: true })])).toEqual([[], []]);
+    const broken = [1, 2].map((ordinal) => pod(ordinal, { of: fresh, ready: false, labels: specified }));
+    expect(of(set(ordered), broken)).toEqual([['web-0'], []]);
+    expect(of(set(ordered), [pod(0), ...broken])).toEqual([[], ['web-2']]);
+  });
+
   it('AS-34a: a newer template does not replace it', () => {
     const result = plan(set(ordered), [pod(0), pod(1), pod(2, { ready: false })], { permit });
     expect([begun(result), deleted(result)]).toEqual([[], []]);
   });
 });
+
+describe('a deletion that has begun', () => {
+  const inState = (state: string) => ({ 'lifecycle.apps.kruise.io/state': state });
+  const hold = { labelsHandler: { hold: 'yes' } };
+  const managed = ['Parallel', 'OrderedReady'] as const;
+
+  it.each(managed)('LC-41, P-7, %s: is finished once its hook lets go', (podManagementPolicy) => {
+    const owner = set({ podManagementPolicy, lifecycle: { preDelete: hold } });
+    const last = (labels: Readonly<Record<string, string>>) => [
+      ...pods(2),
+      pod(2, { labels: { ...specified, ...labels } }),
+    ];
+    expect(plan(owner, last({ hold: 'yes' })).upkeep).toMatchObject([
+      { kind: 'writePod', why: 'prepareDelete', pod: { name: 'web-2' } },
+    ]);
+    expect(deleted(plan(owner, last({ ...inState('PreparingDelete'), hold: 'yes' })))).toEqual([]);
+    expect(deleted(plan(owner, last({ ...inState('PreparingDelete'), hold: 'no' })))).toEqual(['web-2']);
+  });
+
+  it.each(managed)('LC-30, %s: is finished where a held pod has to be recreated after all', (podManagementPolicy) => {
+    const owner = set({ podManagementPolicy, lifecycle: { inPlaceUpdate: hold } });
+    const held = [...pods(2), pod(2, { labels: { ...inState('PreparingUpdate'), hold: 'no', ...specified } })];
+    expect(deleted(plan(owner, held, { permit }))).toEqual(['web-2']);
+  });
+
+  it('AS-40: in order, two that have ended and are too many go, as they never become available', () => {
+    const ended = (ordinal: number) => pod(ordinal, { phase: 'Failed' });
+    expect(deleted(plan(set({ ...ordered, replicas: 1 }, {}, 'app:1'), [pod(0), ended(1), ended(2)]))).toEqual([
+      'web-2',
+    ]);
+  });
+
+  it('P-7: a labelled pod is not spared because of its own mark that got no answer', () => {
+    const marked = [...pods(2), pod(2, { labels: specified })];
+    expect(deleted(plan(set(), marked, { inDoubt: new Set(['web-2-uid']) }))).toEqual(['web-2']);
+  });
+});
+
+describe('a change of a PVC without an answer', () => {
+  const claimsInDoubt = new Map([['data-web-2-uid', Date.parse(now) + 60_000]]);
+  const claims = [claim(0), claim(1), claim(2)];
+  const keeping = (whenScaled: 'Retain' | 'Delete', spec = {}) =>
+    set({ volumeClaimTemplates: [data], persistentVolumeClaimRetentionPolicy: { whenScaled }, ...spec });
+
+  it.each(['Parallel', 'OrderedReady'] as const)(
+    'AS-82, %s: keeps the pod of a PVC that is to be kept by now',
+    (podManagementPolicy) => {
+      const owner = keeping('Retain', { podManagementPolicy, replicas: 2 });
+      const of = pods(3, { of: fresh });
+      expect(deleted(plan(owner, of, { claims, claimsInDoubt }))).toEqual([]);
+      expect(deleted(plan(owner, of, { claims }))).toEqual(['web-2']);
+    },
+  );
+
+  it('AS-31: lets no pod be created on it, and says so', () => {
+    const result = plan(keeping('Delete'), pods(2, { of: fresh }), { claims, claimsInDoubt });
+    expect([created(result), reason(result), result.againInMs]).toEqual([[], 'ClaimInDoubt', 60_000]);
+  });
+
+  it('AS-31: ordinals that wait for their PVCs keep no other from being created', () => {
+    const going = Array.from({ length: 64 }, (_, ordinal) => claim(ordinal, { deletionTimestamp: now }));
+    expect(created(plan(keeping('Retain', { replicas: 70 }), [], { claims: going }))).toContain('web-64');
+  });
+});
+
+it.each([undefined, { version: 1, revision: fresh.metadata.name, skip: ['web-0'] }] as const)(
+  'AS-1, AS-2: what rides along is not written by itself, whatever orders there are: %j',
+  (rollOut) => {
+    const counts = { replicas: 0, readyReplicas: 0, availableReplicas: 0, currentReplicas: 0, updatedReplicas: 0 };
+    const statusOf = (status: StatefulSet['status']) =>
+      statefulSetWorkloads.plan({
+        owner: { ...set(), ...(status && { status }) },
+        ...{ pods: pods(3), claims: [], revisions: [old, fresh], gates: parseFeatureGates() },
+        ...{ hasResizeSubresource: true, nowMs: Date.parse(now), isSpent: () => false },
+      }).status;
+    const before = { ...counts, currentRevision: old.metadata.name, ...(rollOut && { rollOut }) };
+    const written = statusOf(before) ?? before;
+    expect(written.rollOut).toEqual(rollOut);
+    expect(statusOf(written)).toBeUndefined();
+    expect(statusOf({ ...written, updatedReadyReplicas: 7 })).toBeUndefined();
+  },
+);
