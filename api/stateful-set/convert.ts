@@ -2,7 +2,8 @@
 // writes a whole object in v1alpha1 would erase the others, so they are kept in an annotation on the way down, and come back
 // from it on the way up.
 
-import { isJsonObject, type JsonObject, objectOr } from '../base/json.ts';
+import { isInt32 } from '../base/int-or-percent.ts';
+import { isAbsent, isJsonList, isJsonObject, type JsonObject, objectOr } from '../base/json.ts';
 import type { Converted } from '../core/converted.ts';
 import { statefulSets, statefulSetVersion } from './types.ts';
 
@@ -48,11 +49,35 @@ function toV1beta1(object: JsonObject): Converted {
   const { annotations: _, ...others } = metadata;
   const kept = Object.keys(annotations).length > 0 ? { ...others, annotations } : others;
   const newer = parsed(text);
+  const without = { ...converted, metadata: kept, spec };
+  if (newer === undefined) {
+    return {
+      object: without,
+      warnings: [`annotation ${newerFieldsAnnotation} is not the JSON of an object and has no effect`],
+    };
+  }
+  // Nobody has checked it against the schema.
+  const isRead = ([field, value]: readonly [string, unknown]) => isOfShape[field as NewerField](value);
+  const fields = Object.entries(newer);
+  const wrong = fields.filter((entry) => !isRead(entry)).map(([field]) => field);
   return {
-    object: { ...converted, metadata: kept, spec: { ...newer, ...spec } },
-    warnings: newer ? [] : [`annotation ${newerFieldsAnnotation} is not the JSON of an object and has no effect`],
+    object: { ...without, spec: { ...Object.fromEntries(fields.filter(isRead)), ...spec } },
+    warnings: wrong.map((field) => `annotation ${newerFieldsAnnotation}: ${field} has the wrong type and no effect`),
   };
 }
+
+type NewerField = (typeof newerSpecFields)[number];
+
+/** Whether the value has the type that the planner relies on. */
+const isOfShape: Readonly<Record<NewerField, (value: unknown) => boolean>> = {
+  reserveOrdinals: (value) =>
+    isJsonList(value) && value.every((entry) => typeof entry === 'number' || typeof entry === 'string'),
+  scaleStrategy: isJsonObject,
+  lifecycle: isJsonObject,
+  ordinals: (value) => isJsonObject(value) && (isAbsent(value.start) || isInt32(value.start)),
+  persistentVolumeClaimRetentionPolicy: isJsonObject,
+  volumeClaimUpdateStrategy: isJsonObject,
+};
 
 /** The fields that only v1beta1 has, and the others. */
 function split(spec: JsonObject): readonly [JsonObject, JsonObject] {

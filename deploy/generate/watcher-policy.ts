@@ -243,8 +243,9 @@ const sets: Policy = {
 
 /** The StatefulSet or the pod to which a PVC belongs by its name, `<template>-<StatefulSet>-<ordinal>` (AS-80). */
 const isOwnerAtOrdinal =
+  '(!owner.?controller.orValue(false) && ' +
   `((owner.kind == '${statefulSets.kind}' && ${isOurs} && variables.pvc.metadata.name.matches('-' + owner.name + '-[0-9]+$')) || ` +
-  "(owner.kind == 'Pod' && owner.apiVersion == 'v1' && variables.pvc.metadata.name.endsWith('-' + owner.name)))";
+  "(owner.kind == 'Pod' && owner.apiVersion == 'v1' && variables.pvc.metadata.name.endsWith('-' + owner.name))))";
 
 const pvcs: Policy = {
   name: 'windlass-watcher-pvcs',
@@ -258,12 +259,11 @@ const pvcs: Policy = {
         name: 'belongsToOrdinal',
         expression:
           "request.operation != 'DELETE' && variables.pvc.metadata.name.matches('^.+-[0-9]+$') && " +
-          '!(variables.before + variables.after).exists(owner, owner.?controller.orValue(false)) && ' +
           `variables.before.all(owner, owner in variables.after || ${isOwnerAtOrdinal}) && ` +
           `variables.after.all(owner, owner in variables.before || ${isOwnerAtOrdinal})`,
       },
-      'Nobody controls the PVCs of StatefulSets: these are known by their names alone, and outlive them. Of its owners the ' +
-        'StatefulSet and the pod come and go. Those of others stay.',
+      'No StatefulSet controls its PVCs: these are known by their names alone, and outlive it. Of their owners the StatefulSet ' +
+        'and the pod come and go. Those of others stay.',
     ),
   ],
   validations: [

@@ -190,13 +190,15 @@ describeTogether('a StatefulSet', () => {
 
   it.concurrent('AS-11: takes over the pods of a StatefulSet of Kubernetes that was deleted with --cascade=orphan', async () => {
     const namespace = await cluster.newNamespace();
+    // Kubernetes' default for an image with a tag, and not OpenKruise's
+    const containers = [{ ...app, imagePullPolicy: 'IfNotPresent' }];
     const spec: JsonObject = {
       replicas: 2,
       serviceName: '',
       selector: { matchLabels: { app: 'db' } },
       template: {
         metadata: { labels: { app: 'db' } },
-        spec: { terminationGracePeriodSeconds: 1, containers: [app] },
+        spec: { terminationGracePeriodSeconds: 1, containers },
       },
       ...withVolume,
     };
@@ -215,7 +217,7 @@ describeTogether('a StatefulSet', () => {
     const ref = { namespace, name: 'db' };
     await waitFor('the pods to be its own', async (see) => {
       const { status } = see(await cluster.kube.get<StatefulSet>(statefulSets, ref));
-      return status?.readyReplicas === 2 && status.observedGeneration === 1;
+      return status?.readyReplicas === 2 && status.updatedReplicas === 2 && status.observedGeneration === 1;
     });
     const taken = await pods();
     expect(taken.map(({ metadata }) => metadata.uid).toSorted()).toEqual(before);

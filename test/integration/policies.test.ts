@@ -298,6 +298,11 @@ describeAlone('what the watcher may write for StatefulSets', () => {
     await expect(write(pvcs, given, owned(ofPod()))).resolves.toBeDefined();
     await expect(write(pvcs, given, { metadata: { ownerReferences: null } })).resolves.toBeDefined();
     await expect(write(pvcs, given, { metadata: { annotations } })).rejects.toMatchObject(refused);
+    const [controller] = owner('CloneSet');
+    const another = await makeClaim('made-shop-0', [{ ...controller, apiVersion: 'apps/v1', kind: 'Deployment' }]);
+    const [theirs] = another.metadata.ownerReferences ?? [];
+    await expect(write(pvcs, another, owned(theirs as object, ofSet()))).resolves.toBeDefined();
+    await expect(write(pvcs, another, owned(ofSet()))).rejects.toMatchObject(refused);
     // those of others stay, and none of another name comes
     await expect(write(pvcs, ours, owned(ofSet()))).rejects.toMatchObject(refused);
     await expect(write(pvcs, given, owned(ofSet({ name: 'sho' })))).rejects.toMatchObject(refused);

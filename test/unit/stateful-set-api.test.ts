@@ -269,6 +269,23 @@ describe('admission of v1alpha1', () => {
     expect(problemsOf({ after: bad, before: set({}, 'v1alpha1') })).toHaveLength(2);
   });
 
+  it.each<[string, unknown]>([
+    ['reserveOrdinals', { a: 1 }],
+    ['reserveOrdinals', null],
+    ['reserveOrdinals', [{}]],
+    ['ordinals', { start: 'x' }],
+    ['ordinals', []],
+    ['scaleStrategy', 'x'],
+    ['lifecycle', 7],
+  ])('leaves out %s of the wrong type: %j', (field, value) => {
+    const object = withNewer(JSON.stringify({ [field]: value, volumeClaimUpdateStrategy: { type: 'OnDelete' } }));
+    const { object: stored, warnings } = convertStatefulSet(object, 'apps.kruise.io/v1beta1') ?? {};
+    expect(stored?.spec).not.toHaveProperty(field);
+    expect(stored?.spec).toHaveProperty('volumeClaimUpdateStrategy');
+    expect(warnings).toEqual([`annotation ${newerFieldsAnnotation}: ${field} has the wrong type and no effect`]);
+    expect(warningsOf({ after: object }, parseFeatureGates())).toEqual(warnings);
+  });
+
   it('says that an annotation which cannot be read has no effect', () => {
     const gates = parseFeatureGates();
     expect(problemsOf({ after: withNewer('{') })).toEqual([]);
