@@ -4,6 +4,7 @@ import type { Resource } from '../../api/core/meta.ts';
 import { controllerReference } from '../../api/core/refs.ts';
 import { podReadinessGate } from '../../api/core/well-known.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
+import type { LifecycleState } from '../../api/fleet/lifecycle.ts';
 import { type ControllerRevision, type RevisionScheme, templateOf } from '../../api/fleet/revision.ts';
 import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import type { VolumeClaim } from './input.ts';
@@ -25,6 +26,8 @@ export interface NewPodOrder {
   readonly podLabels?: Readonly<Record<string, string>>;
   /** False: its PVCs outlive the workload, which does not become their controller. Absent: it does. */
   readonly controlsClaims?: boolean;
+  /** Absent: `PreparingNormal`. */
+  readonly state?: LifecycleState;
   /** What the kind sets in the spec of the pod. Absent: nothing. */
   readonly spec?: JsonObject;
   /** The existing PVCs. */
@@ -36,10 +39,10 @@ export interface NewPodOrder {
 
 /** A pod of this revision, and those of its PVCs that do not exist yet. */
 export function newPod(order: NewPodOrder): Extract<Intention, { kind: 'createPod' }> {
-  const { resource, owner, scheme, revision, name, gates, now } = order;
+  const { resource, owner, scheme, revision, name, gates, now, state: initial = 'PreparingNormal' } = order;
   const template = templateOf(revision) ?? {};
   const { namespace } = owner.metadata;
-  const state = stateMetadata('PreparingNormal', now);
+  const state = stateMetadata(initial, now);
   const metadata = object(template.metadata);
   const claims = newClaims(order);
   const there = new Set(order.claims.map((claim) => claim.metadata.name));

@@ -5,7 +5,10 @@
  * With `OrderedReady` a pass ends at the first pod that is not as it should be, so that there is never more than one creation
  * or deletion under way. With `Parallel` pods have nothing to do with each other, but for `scaleStrategy.maxUnavailable`.
  */
-import { isFinished } from '../../api/core/pod.ts';
+import { objectOr } from '../../api/base/json.ts';
+import { isFinished, type Pod } from '../../api/core/pod.ts';
+import { isAllHooked } from '../../api/fleet/lifecycle.ts';
+import { templateOf } from '../../api/fleet/revision.ts';
 import { statefulSetMark } from '../../api/stateful-set/types.ts';
 import type { ScalePlan } from '../fleet/kind.ts';
 import { newPod } from '../fleet/new-pod.ts';
@@ -148,12 +151,17 @@ function identityLabels(name: string, ordinal: string, gates: { readonly PodInde
 
 /** AS-10, AS-21, AS-51. */
 function creation(scene: StatefulSetScene, ordinal: number, isOld: boolean): Intention {
-  const { resource, owner, scheme, input, now } = scene;
+  const { resource, owner, scheme, strategy, input, now } = scene;
   const name = `${owner.metadata.name}-${ordinal}`;
+  const revision = isOld ? scene.other : scene.target;
+  const { preNormal } = strategy.lifecycle ?? {};
+  const template = objectOr(templateOf(revision)?.metadata) as unknown as Pod['metadata'];
+  const isNormal = preNormal === undefined || isAllHooked(preNormal, { metadata: template }); // LC-10
   return newPod({
     ...{ resource, owner, scheme, name, now, suffix: String(ordinal), labels: {}, controlsClaims: false },
     ...{ claims: input.claims, gates: input.gates },
-    revision: isOld ? scene.other : scene.target,
+    revision,
+    ...(isNormal && { state: 'Normal' }),
     podLabels: identityLabels(name, String(ordinal), input.gates),
     spec: { hostname: name, ...(owner.spec.serviceName && { subdomain: owner.spec.serviceName }) },
   });

@@ -63,6 +63,18 @@ describe('creating and keeping', () => {
     expect(JSON.stringify(upkeep[0] && 'claims' in upkeep[0] && upkeep[0].claims)).not.toContain('ownerReferences');
   });
 
+  it('LC-10: a pod is Normal from its creation, unless preNormal waits for marks that its template lacks', () => {
+    const stateOf = (lifecycle?: StatefulSet['spec']['lifecycle']) => {
+      const [step] = plan(set({ replicas: 1, ...(lifecycle && { lifecycle }) }), []).upkeep;
+      const { labels } = objectOr(step?.kind === 'createPod' ? step.pod.metadata : {});
+      return objectOr(labels as JsonObject)['lifecycle.apps.kruise.io/state'];
+    };
+    const waitsFor = (label: string) => ({ preNormal: { labelsHandler: { [label]: 'web' } } });
+    expect(stateOf()).toBe('Normal');
+    expect(stateOf(waitsFor('app'))).toBe('Normal');
+    expect(stateOf(waitsFor('warm'))).toBe('PreparingNormal');
+  });
+
   it('AS-13: a reserved ordinal is given up, and the next free one is used', () => {
     const moved = plan(set({ reserveOrdinals: [1] }, {}, 'app:1'), pods(3));
     expect([created(moved), deleted(moved)]).toEqual([['web-3'], ['web-1']]);
