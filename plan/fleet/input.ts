@@ -19,6 +19,8 @@ export interface FleetFailures {
   readonly scale?: string;
   /** Absent: unknown. */
   readonly scaleType?: FailureType;
+  /** Which one failed. Absent: unknown. */
+  readonly scaleStep?: 'create' | 'delete';
   /** Not one of the wanted pods could be created. */
   readonly nothingCreated?: boolean;
   readonly update?: string;

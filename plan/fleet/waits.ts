@@ -17,7 +17,7 @@ import { joinedDetails, troubleIn } from '../pod-trouble.ts';
 import { nothingYet, startingLast } from '../starting.ts';
 import { listed, mostWaitBytes, shortened } from '../text-size.ts';
 import type { InPlaceWait, RecreateCause } from './in-place/update.ts';
-import type { FleetInput } from './input.ts';
+import type { FleetFailures, FleetInput } from './input.ts';
 import type { FleetSituation } from './kind.ts';
 import { beforeDelete, beforeUpdate } from './lifecycle.ts';
 import { type FleetPod, podRef } from './pods.ts';
@@ -201,10 +201,14 @@ export const noPermitAfterMs = 5_000;
 
 export function cannotCreate({ scene, scale }: FleetSituation): Wait | undefined {
   const { failures } = scene.input;
-  if (failures?.scale === undefined || scale.missing <= 0) return undefined;
+  if (failures?.scale === undefined || failedScaleStep(failures, scale) !== 'create') return undefined;
   const change = changeForMount(scene, scale);
   const refusal = failureText(scene, failures.scale, failures.scaleType, failures);
   return wait(scene, 'CannotCreate', [], change ? `${change}; ${refusal}` : refusal);
+}
+
+function failedScaleStep({ scaleStep }: FleetFailures, { missing }: FleetSituation['scale']): 'create' | 'delete' {
+  return scaleStep ?? (missing > 0 ? 'create' : 'delete');
 }
 
 /** What has to change for pods that mount what nothing provides; undefined: there are none. */
@@ -241,7 +245,7 @@ export function cannotRecord(
 
 export function cannotDelete({ scene, scale }: FleetSituation): Wait | undefined {
   const { failures } = scene.input;
-  if (failures?.scale === undefined || scale.missing > 0) return undefined;
+  if (failures?.scale === undefined || failedScaleStep(failures, scale) !== 'delete') return undefined;
   return wait(scene, 'CannotDelete', [], failureText(scene, failures.scale, failures.scaleType, failures));
 }
 

@@ -850,3 +850,21 @@ it.each([undefined, { version: 1, revision: fresh.metadata.name, skip: ['web-0']
     expect(statusOf({ ...written, updatedReadyReplicas: 7 })).toBeUndefined();
   },
 );
+
+describe('a step that is refused', () => {
+  const refused = (scaleStep: 'create' | 'delete') =>
+    ({ failures: { scale: 'exceeded quota', scaleType: 'Denied', scaleStep } }) as const;
+
+  it('AS-32: is a creation where the PVC of a pod that there is cannot be created', () => {
+    const owner = set({ volumeClaimTemplates: [data] }, {}, 'app:1');
+    const there = [pod(0, { phase: 'Pending', ready: false }), pod(1), pod(2)];
+    const result = plan(owner, there, { claims: [claim(1), claim(2)], ...refused('create') });
+    expect(reason(result)).toBe('CannotCreate');
+  });
+
+  it('AS-13: is a deletion where another ordinal waits for its PVC', () => {
+    const owner = set({ reserveOrdinals: [1], volumeClaimTemplates: [data] }, {}, 'app:1');
+    const claims = [claim(0), claim(1), claim(2), claim(3, { deletionTimestamp: now })];
+    expect(reason(plan(owner, pods(3), { claims, ...refused('delete') }))).toBe('CannotDelete');
+  });
+});

@@ -434,7 +434,10 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     if (!scale && !update && !revision) return undefined;
     const couldNotCreate = failed.some(({ step }) => step.kind === 'createPod');
     return {
-      ...(scale && { scale: messageOf(scale.error), ...typed('scaleType', scale.error) }),
+      ...(scale && {
+        ...{ scale: messageOf(scale.error), ...typed('scaleType', scale.error) },
+        scaleStep: isCreationOf(scale.step) ? 'create' : 'delete',
+      }),
       ...(update && { update: messageOf(update.error), ...typed('updateType', update.error) }),
       ...(revision && { revision: messageOf(revision.error), ...typed('revisionType', revision.error) }),
       ...(couldNotCreate && !this.#growing.has(uid) && { nothingCreated: true }),
@@ -579,6 +582,10 @@ function partOf({ kind }: FleetStep<unknown>): 'scale' | 'update' | undefined {
     default:
       return undefined;
   }
+}
+
+function isCreationOf({ kind }: FleetStep<unknown>): boolean {
+  return kind === 'createPod' || kind === 'createClaim';
 }
 
 function byVersion(left: { readonly resourceVersion: string }, right: { readonly resourceVersion: string }): number {
