@@ -102,8 +102,11 @@ export interface FleetInput<Owner> {
   readonly refused?: RefusedUpdates;
   /** UIDs of the pods of which an update got no answer, so that it may still be made: they count as disrupted. Absent: none. */
   readonly inDoubt?: ReadonlySet<string>;
-  /** UIDs of PVCs of which a change got no answer, with the time until which it may still be made. Absent: none. */
-  readonly claimsInDoubt?: ReadonlyMap<string, number>;
+  /**
+   * UIDs of PVCs of which a change, and of pods of which a deletion, got no answer, with the time until which it may still be made.
+   * Absent: none.
+   */
+  readonly unanswered?: ReadonlyMap<string, number>;
   /** The maximum number of updates to begin in this pass, regardless of the budget. Absent: no limit. */
   readonly mostStarts?: number;
   /**

@@ -97,6 +97,8 @@ export function planFleet<
     ...againInMs(situation, [
       ...(planner.againAtMs?.(situation, status) ?? []),
       ...dueByStarting(status.waitingFor, counted),
+      // nothing tells that a request will not be carried out any more
+      ...(input.unanswered?.values() ?? []),
     ]),
     situation,
     ...rollOutOf(situation),

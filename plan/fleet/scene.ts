@@ -170,7 +170,8 @@ export function isAtGoal({ revisions, isUndo }: Pick<FleetScene, 'revisions' | '
  * decided.
  */
 export function isInDoubt({ input }: Pick<FleetScene, 'input'>, { pod }: FleetPod): boolean {
-  return input.inDoubt?.has(pod.metadata.uid) === true;
+  const { uid } = pod.metadata;
+  return input.inDoubt?.has(uid) === true || input.unanswered?.has(uid) === true;
 }
 
 /** How many pods are where they are to go, for people. */

@@ -72,7 +72,7 @@ export function blockedClaim(scene: StatefulSetScene, ordinal: number): BlockedC
     const isOfEarlierSet = ownerReferences.some((owner) => isOfSet(owner, setName) && owner.uid !== uid);
     const isOfEarlierPod = retention?.whenScaled === 'Delete' && podReferences(scene, ordinal, claim).length > 0;
     if (isOfEarlierPod || (retention && isOfEarlierSet)) return { name, why: 'stale' };
-    if (scene.input.claimsInDoubt?.has(claim.metadata.uid)) return { name, why: 'inDoubt' };
+    if (scene.input.unanswered?.has(claim.metadata.uid)) return { name, why: 'inDoubt' };
   }
   return undefined;
 }
@@ -98,7 +98,7 @@ export function losesClaim(scene: StatefulSetScene, { ordinal }: Replica): boole
   return claimsAt(scene, ordinal).some((claim) => {
     const { uid, deletionTimestamp } = claim.metadata;
     if (deletionTimestamp !== undefined) return false;
-    return podReferences(scene, ordinal, claim).length > 0 || scene.input.claimsInDoubt?.has(uid) === true;
+    return podReferences(scene, ordinal, claim).length > 0 || scene.input.unanswered?.has(uid) === true;
   });
 }
 

@@ -46,8 +46,6 @@ export const statefulSetPlanner: FleetPlanner<
   line: updateLine,
   emptyStatus: { replicas: 0, readyReplicas: 0, availableReplicas: 0, currentReplicas: 0, updatedReplicas: 0 },
   status: statefulSetStatus,
-  // nothing tells that a change will not be made any more
-  againAtMs: ({ scene }) => [...(scene.input.claimsInDoubt?.values() ?? [])],
   // AS-80. Those of pods that are too many are changed before their deletion.
   upkeep: ({ scene }) => claimOwners(scene, scene.replicaPods),
 };

@@ -214,6 +214,24 @@ describe('AS-81: PVCs that go with their pods', () => {
   });
 });
 
+it('P-7, AS-70: a deletion without an answer keeps its part of the budget', async () => {
+  const labels = { 'apps.kruise.io/specified-delete': 'true' };
+  const isLost = calls('delete', 'pods', 'web-1');
+  let attempts = 0;
+  const meet = (call: SeenCall) => {
+    if (!isLost(call)) return;
+    attempts++;
+    throw new KubeError({ status: 0, message: 'no answer within 30 s' });
+  };
+  const there = [pod(0, upToDate), pod(1, { ...upToDate, labels }), pod(2, upToDate)];
+  const controller = await run(set({}, { maxUnavailable: 1 }), { pods: there }, { meet });
+  await waitFor('the lost deletion', () => attempts > 0);
+  controller.cluster.put(kubeResource.pods, pod(2, { ...upToDate, labels }));
+  const before = attempts;
+  await waitFor('two further attempts', () => attempts > before + 1);
+  expect(controller.writes.filter(calls('delete', 'pods', 'web-2'))).toEqual([]);
+});
+
 describe('AS-31: a pod whose name another one has', () => {
   const others = {
     'of another workload': { ownerReferences: [{ ...pod(1).metadata.ownerReferences?.[0], uid: 'another-uid' }] },

@@ -462,12 +462,12 @@ describe('PVCs', () => {
 
     it('AS-82: may still be given to its pod by a change without an answer, which is waited out before a deletion', () => {
       const claims = [claim(0), claim(1), claim(2)];
-      const claimsInDoubt = new Map([['data-web-1-uid', Date.parse(now) + 60_000]]);
+      const unanswered = new Map([['data-web-1-uid', Date.parse(now) + 60_000]]);
       const ended = [pod(0), pod(1, { phase: 'Failed' }), pod(2, { phase: 'Failed' })];
-      const waiting = plan(of(), ended, { claims, claimsInDoubt });
+      const waiting = plan(of(), ended, { claims, unanswered });
       expect([deleted(waiting), waiting.againInMs]).toEqual([['web-2'], 60_000]);
       // what is too many goes in any case
-      expect(deleted(plan(of({ replicas: 1 }), pods(2), { claims: condemned, claimsInDoubt }))).toEqual(['web-1']);
+      expect(deleted(plan(of({ replicas: 1 }), pods(2), { claims: condemned, unanswered }))).toEqual(['web-1']);
     });
 
     it('AS-82: a pod that is to be recreated for an update keeps its PVC', () => {
@@ -800,6 +800,14 @@ describe('a deletion that has begun', () => {
     ]);
   });
 
+  it('P-7, AS-70: takes its part of the budget while the deletion has got no answer', () => {
+    const unanswered = new Map([['web-1-uid', Date.parse(now) + 60_000]]);
+    const marked = [pod(0), ...[1, 2].map((ordinal) => pod(ordinal, { labels: specified }))];
+    expect(deleted(plan(set(), marked, { unanswered }))).toEqual(['web-1']);
+    const result = plan(set(), [...pods(2), pod(2)], { unanswered, permit });
+    expect([begun(result), result.againInMs]).toEqual([[], 60_000]);
+  });
+
   it('P-7: a labelled pod is not spared because of its own mark that got no answer', () => {
     const marked = [...pods(2), pod(2, { labels: specified })];
     expect(deleted(plan(set(), marked, { inDoubt: new Set(['web-2-uid']) }))).toEqual(['web-2']);
@@ -807,7 +815,7 @@ describe('a deletion that has begun', () => {
 });
 
 describe('a change of a PVC without an answer', () => {
-  const claimsInDoubt = new Map([['data-web-2-uid', Date.parse(now) + 60_000]]);
+  const unanswered = new Map([['data-web-2-uid', Date.parse(now) + 60_000]]);
   const claims = [claim(0), claim(1), claim(2)];
   const keeping = (whenScaled: 'Retain' | 'Delete', spec = {}) =>
     set({ volumeClaimTemplates: [data], persistentVolumeClaimRetentionPolicy: { whenScaled }, ...spec });
@@ -817,13 +825,13 @@ describe('a change of a PVC without an answer', () => {
     (podManagementPolicy) => {
       const owner = keeping('Retain', { podManagementPolicy, replicas: 2 });
       const of = pods(3, { of: fresh });
-      expect(deleted(plan(owner, of, { claims, claimsInDoubt }))).toEqual([]);
+      expect(deleted(plan(owner, of, { claims, unanswered }))).toEqual([]);
       expect(deleted(plan(owner, of, { claims }))).toEqual(['web-2']);
     },
   );
 
   it('AS-31: lets no pod be created on it, and says so', () => {
-    const result = plan(keeping('Delete'), pods(2, { of: fresh }), { claims, claimsInDoubt });
+    const result = plan(keeping('Delete'), pods(2, { of: fresh }), { claims, unanswered });
     expect([created(result), reason(result), result.againInMs]).toEqual([[], 'ClaimInDoubt', 60_000]);
   });
 

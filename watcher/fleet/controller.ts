@@ -112,8 +112,8 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
   readonly #growing = new Set<string>();
   /** UIDs of PVCs that have to go if their pod is going, with that of the pod; by workload. */
   readonly #owedClaims = new Map<string, ReadonlyMap<string, string>>();
-  /** UIDs of PVCs of which a change got no answer. */
-  readonly #claimsInDoubt = new RecentlySeen(requestMs);
+  /** UIDs of PVCs of which a change, and of pods of which a deletion, got no answer. */
+  readonly #unanswered = new RecentlySeen(requestMs);
   #queue: FleetQueue<World, FleetStep<Owner['status'] & object>, Planned<Owner>> | undefined;
   #hasResizeSubresource: boolean | undefined;
 
@@ -201,8 +201,8 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       revisions: [...ownedBy(this.#revisions, resource, uid), ...orphansIn(this.#revisions, namespace)],
       pullJobs: ownedBy(this.#pullJobs, resource, uid),
     };
-    const claimsInDoubt = found.claims.flatMap(({ metadata }) => {
-      const untilMs = this.#claimsInDoubt.untilMs(metadata.uid, now());
+    const unanswered = [...found.claims, ...found.pods].flatMap(({ metadata }) => {
+      const untilMs = this.#unanswered.untilMs(metadata.uid, now());
       return untilMs === undefined ? [] : [[metadata.uid, untilMs] as const];
     });
     const isPrefetched = prefetchShare(owner) !== undefined;
@@ -220,7 +220,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       spentNames: this.#spent.size,
       ...(refused && { refused }),
       ...(inDoubt && { inDoubt }),
-      ...(claimsInDoubt.length > 0 && { claimsInDoubt: new Map(claimsInDoubt) }),
+      ...(unanswered.length > 0 && { unanswered: new Map(unanswered) }),
       // a failing pod that is tried first in each pass would starve those behind it
       ...(failures ? { failures } : { mostStarts: mostAtOnce.starts }),
     });
@@ -270,7 +270,8 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       return seen;
     } catch (error) {
       if (isCreation) this.#growing.delete(uid);
-      if (step.kind === 'writeClaim' && mayBeMade(error)) this.#claimsInDoubt.add(step.claim.uid, this.#context.now());
+      const about = step.kind === 'writeClaim' ? step.claim : step.kind === 'deletePod' ? step.pod : undefined;
+      if (about && mayBeMade(error)) this.#unanswered.add(about.uid, this.#context.now());
       throw error;
     }
   }
