@@ -10,7 +10,7 @@ import { timestamp } from '../../api/base/time.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import { isFinished, type Pod } from '../../api/core/pod.ts';
 import { isWorkingState, lifecycleMark, lifecycleStateOf } from '../../api/fleet/lifecycle.ts';
-import { type ControllerRevision, isAtRevision, revisionMark } from '../../api/fleet/revision.ts';
+import { type ControllerRevision, isAtRevision, type NewRevision, revisionMark } from '../../api/fleet/revision.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
 import { ownersAfter } from './claims.ts';
@@ -135,6 +135,8 @@ class PlayedCluster {
   readonly #claims: Map<string, VolumeClaim>;
   readonly #revisions: Map<string, ControllerRevision>;
   readonly #spent = new Set<string>();
+  /** The names of revisions that were created. */
+  readonly #recorded = new Set<string>();
   /** The pods that their kubelets have not seen yet. */
   #changed: Set<string>;
   #nowMs: number;
@@ -173,7 +175,7 @@ class PlayedCluster {
   #take(step: Intention): boolean {
     switch (step.kind) {
       case 'createRevision':
-        return this.#create(this.#revisions, step.revision);
+        return this.#record(step.revision);
       case 'patchRevision':
         return patchIn(this.#revisions, step.revision.name, step.patch);
       case 'deleteRevision':
@@ -205,6 +207,14 @@ class PlayedCluster {
       default:
         return false; // affects no pod
     }
+  }
+
+  /** Once: a revision that is to be created again is one that its selector does not select, in every pass. */
+  #record(revision: NewRevision): boolean {
+    const { name } = revision.metadata;
+    if (this.#recorded.has(name)) return false;
+    this.#recorded.add(name);
+    return this.#create(this.#revisions, revision);
   }
 
   #changeOwners(name: string, patch: JsonObject): boolean {
@@ -323,6 +333,8 @@ class PlayRecord {
     { scene, scale, update: { demand } }: Situation<Scene, ScalePlan, Demand>,
     isPlayedOut: boolean,
   ): Play {
+    // What is labelled to be recreated and still there, because the play ends early, is neither gone nor replaced.
+    for (const pod of scene.counted) if (!isAtGoal(scene, pod)) this.#recreated.delete(pod.name);
     // With too many pods, a pod that is recreated is not replaced.
     const unreplaced = Math.max(this.#recreated.size - this.#created.size - scale.missing, 0);
     for (const pod of [...this.#recreated.keys()].slice(this.#recreated.size - unreplaced)) {

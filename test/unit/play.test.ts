@@ -93,6 +93,20 @@ describe('a CloneSet', () => {
     expect(played({ set: others, revisions: [] }, 100)).toBeUndefined();
   });
 
+  it('ends when a revision is not selected by the selector, rather than that it is created again and again', () => {
+    let reads = 0;
+    const others = cloneSet({ selector: { matchLabels: { app: 'other' } } });
+    const spec = {
+      ...others.spec,
+      get template() {
+        reads++;
+        return others.spec.template;
+      },
+    };
+    expect(played({ set: { ...others, spec }, revisions: [] }, 1_000)).toBeUndefined();
+    expect(reads).toBeLessThan(20);
+  });
+
   it('begins with the pods that the plan begins with', () => {
     const facts: WorldFacts = { set: cloneSet({ rollingUpdate: { maxUnavailable: 3 } }), pods: pods('o', 5) };
     const started = planCloneSet(world({ ...facts, permit: permit() })).disruption;
@@ -237,6 +251,16 @@ describe('a CloneSet', () => {
       const cut = played(facts, 200);
       expect(cut).toEqual({ ...played(facts), isPlayedOut: false });
       expect(cut?.updated.at(-1)).toMatchObject({ batch: 14 });
+    });
+
+    it('takes no pod that is about to be recreated for one too many, wherever it ends', () => {
+      const set = cloneSet({ replicas: 10, rollingUpdate: { podUpdatePolicy: 'ReCreate', maxUnavailable: 3 } });
+      const facts = { set, pods: pods('o', 10) };
+      const whole = played(facts);
+      expect(whole).toMatchObject({ created: [], deleted: [], isPlayedOut: true });
+      for (let looks = 1; looks < 100; looks += 5) {
+        expect(played(facts, looks)).toEqual({ ...whole, isPlayedOut: false });
+      }
     });
   });
 });
