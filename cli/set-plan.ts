@@ -4,6 +4,7 @@ import type { DeletedReason, KeptReason, Play, PlayedPod } from '../plan/fleet/p
 import type { UpdateStrategy } from '../plan/fleet/scene.ts';
 import { describeCause } from '../plan/fleet/waits.ts';
 import type { Workload } from '../plan/fleet/workload.ts';
+import { asksForNothing, waitLine } from './output/wait-line.ts';
 
 /** A field that would change. */
 export interface FieldChange {
@@ -193,6 +194,12 @@ function valueAt(value: Json | undefined, path: readonly string[]): Json | undef
   }, value);
 }
 
+/** What somebody has to do before anything starts; of a pod that cannot change there is a note already. */
+function waitNotes({ wait }: Play): readonly string[] {
+  if (wait === undefined || wait.reason === 'InPlaceImpossible' || asksForNothing(wait)) return [];
+  return [`nothing starts before this ends: ${waitLine(wait)}`];
+}
+
 /** Other settings that decide when pods are updated. */
 function pace(
   { owner, strategy, play }: Pick<Parameters<typeof setPlan>[0], 'owner' | 'strategy' | 'play'>,
@@ -208,6 +215,7 @@ function pace(
     ...(impossible
       ? [`no pod is updated from ${impossible.pod} on: the podUpdatePolicy does not allow it to be recreated`]
       : []),
+    ...waitNotes(play),
     ...(isUpdate && surge !== 0 && surge !== '0%' ? [`maxSurge ${surge}: new pods are created first`] : []),
     ...(isInPlace && grace > 0 ? [`each pod is out of service for ${grace} s before its containers change`] : []),
     ...(isInPlace && lifecycle?.inPlaceUpdate ? ['each pod is held for the hook inPlaceUpdate first'] : []),

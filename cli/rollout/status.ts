@@ -1,13 +1,12 @@
 // `kubectl kruise rollout status`: follows a roll-out until it is done (KK-6).
 
-import { compareGoStrings } from '../../api/base/json-go.ts';
 import { failureTypeOf } from '../../api/core/failure.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { isStopped } from '../../api/fleet/pod-waits.ts';
 import { backOff, retryAfterMs } from '../../kube/back-off.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { CommandFailed } from '../failure.ts';
-import { blockersText } from '../output/table.ts';
+import { asksForNothing, waitLine } from '../output/wait-line.ts';
 import { isObserved, type RolledOut } from './kind.ts';
 import { quotedName, type Target } from './objects.ts';
 
@@ -118,7 +117,7 @@ function lineOfEach(
   const report = async ({ latest }: NonNullable<typeof wait>) => {
     const { waitingFor } = latest.status ?? {};
     if (waitingFor === undefined) return;
-    const line = waitLine(waitingFor);
+    const line = `  ${waitLine(waitingFor)}`;
     if (watch && isStopped(waitingFor.reason)) return end(new CommandFailed(line.trim()));
     // Of pods that get ready by themselves others follow all the time.
     const said = asksForNothing(waitingFor) ? waitingFor.reason : line;
@@ -155,17 +154,6 @@ function lineOfEach(
 function goesOn(before: WaitingFor | undefined, { reason, blockedBy, ...now }: WaitingFor): boolean {
   if (before?.reason !== reason || asksForNothing(before) !== asksForNothing(now)) return false;
   return blockedBy.length === 0 || blockedBy.some((blocker) => before.blockedBy.includes(blocker));
-}
-
-function asksForNothing({ unblock }: Pick<WaitingFor, 'unblock'>): boolean {
-  return unblock.startsWith('Nothing to do');
-}
-
-function waitLine(wait: WaitingFor): string {
-  const { reason, unblock } = wait;
-  const blockers = blockersText({ ...wait, blockedBy: wait.blockedBy.toSorted(compareGoStrings) });
-  const what = blockers === '' ? '' : ` (${blockers})`;
-  return `  ${reason}${what}: ${unblock}`;
 }
 
 async function checkRevision(target: Target, object: RolledOut, { kube, revision }: StatusOptions): Promise<void> {

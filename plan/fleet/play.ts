@@ -3,7 +3,8 @@
  *
  * All steps of a pass are complete before the next pass: new and changed pods run and are ready, deleted pods are gone, hooks
  * and grace periods take no time, and the clock has advanced by minReadySeconds. What holds a roll-out only for a while is
- * ignored: pauses, aborts, images that are being pulled.
+ * ignored: pauses, aborts, images that are being pulled. Pods that are not ready become so after the first pass, and what that
+ * pass waits for is part of the result.
  */
 import { type JsonObject, mergePatch, objectOr } from '../../api/base/json.ts';
 import { timestamp } from '../../api/base/time.ts';
@@ -13,12 +14,13 @@ import { isWorkingState, lifecycleMark, lifecycleStateOf } from '../../api/fleet
 import { type ControllerRevision, isAtRevision, type NewRevision, revisionMark } from '../../api/fleet/revision.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
+import { firstWait, type Rule, type Wait } from '../decision.ts';
 import { ownersAfter } from './claims.ts';
 import { batchesOf, type RecreateCause } from './in-place/update.ts';
 import type { FleetInput, VolumeClaim } from './input.ts';
 import type { FleetPlanner, ScalePlan, Situation } from './kind.ts';
 import { planFleet } from './plan.ts';
-import type { FleetPod } from './pods.ts';
+import { type FleetPod, podRef } from './pods.ts';
 import { type FleetScene, isAtGoal, nextRevision, skippedPods, type UpdateDemand } from './scene.ts';
 import type { Intention } from './steps.ts';
 import { decideUpdate, type UpdateLine } from './update.ts';
@@ -74,6 +76,11 @@ export interface Play {
   readonly deleted: readonly { readonly pod: string; readonly because: DeletedReason }[];
   /** The pods that stay: in the order of their update, and then those that are kept. */
   readonly updated: readonly PlayedPod[];
+  /**
+   * What has to end before anything is done, and does not end by minReadySeconds. Absent: something is done at once, or there
+   * is nothing to do.
+   */
+  readonly wait?: Wait;
   /** False: the limit of pods to look at was reached. The rest follows from the last pass. */
   readonly isPlayedOut: boolean;
 }
@@ -113,9 +120,11 @@ export function play<
     }
     if (left <= 0) return situation && record.result(planner, situation, false);
     const steps = [...plan.upkeep, ...plan.disruption];
-    if (situation) record.add(situation, steps);
+    if (situation) record.add(planner, situation, steps);
     const isAwaited = situation?.scene.counted.some(({ availableAtMs }) => availableAtMs !== undefined);
-    if (!cluster.carryOut(steps, passMs) && !isAwaited) return situation && record.result(planner, situation, true);
+    // Before the template is recorded no pod is looked at.
+    if (!cluster.carryOut(steps, situation ? passMs : 0) && !isAwaited)
+      return situation && record.result(planner, situation, true);
     owner = { ...owner, status };
     left -= seen.pods.length + 1;
   }
@@ -163,9 +172,11 @@ class PlayedCluster {
     };
   }
 
-  /** Carries out the steps, and all that follows from them in this time. Returns whether anything has changed. */
+  /** Carries out the steps, and what follows from them in this time (none: nothing does). Returns whether anything has changed. */
   carryOut(steps: readonly Intention[], ms: number): boolean {
-    const hasMoved = steps.filter((step) => this.#take(step)).length + this.#changed.size > 0;
+    const hasActed = steps.filter((step) => this.#take(step)).length > 0;
+    if (ms === 0) return hasActed;
+    const hasMoved = hasActed || this.#changed.size > 0;
     for (const name of this.#changed) this.#bringIntoService(name);
     this.#changed = new Set();
     this.#nowMs += ms;
@@ -292,6 +303,7 @@ function inService(pod: Pod, now: string): JsonObject {
 /** Records what happens to each pod. */
 class PlayRecord {
   #first: FleetScene | undefined;
+  #wait: Wait | undefined;
   readonly #batches: PlayedPod[][] = [];
   readonly #paths = new Map<string, PodPath>();
   readonly #deleted = new Map<string, DeletedReason>();
@@ -300,7 +312,13 @@ class PlayRecord {
   readonly #recreated = new Map<string, string>();
 
   /** Adds what these steps of a pass do. */
-  add({ scene, update }: Situation, steps: readonly Intention[]): void {
+  add<Of extends Situation>(
+    { rules }: { readonly rules: readonly Rule<Of>[] },
+    situation: Of,
+    steps: readonly Intention[],
+  ): void {
+    const { scene, update } = situation;
+    if (this.#first === undefined) this.#wait = heldUpBy(rules, situation);
     this.#first ??= scene;
     const pods = new Map(scene.counted.map((pod) => [pod.name, pod]));
     const batch: PlayedPod[] = [];
@@ -362,6 +380,7 @@ class PlayRecord {
       created: this.#creations(scene, scale, demand),
       deleted: [...this.#deleted].map(([pod, because]) => ({ pod, because })),
       updated: [...this.#batches.flat().filter(({ pod }) => !this.#deleted.has(pod)), ...rest, ...kept],
+      ...(this.#wait && { wait: this.#wait }),
       isPlayedOut,
     };
   }
@@ -379,6 +398,18 @@ class PlayRecord {
     count(target.metadata.name, missing - missingOld);
     return [...counts].filter(([, pods]) => pods > 0).map(([revision, pods]) => ({ revision, count: pods }));
   }
+}
+
+/** What keeps pods from being created, deleted or updated in this pass, where any are to be. */
+function heldUpBy<Of extends Situation>(rules: readonly Rule<Of>[], situation: Of): Wait | undefined {
+  const { scene, scale, update } = situation;
+  const isUpdate = update.demand.left !== 0 && !scene.strategy.isOnDelete;
+  const isScale = scale.missing + scale.surplus + scale.spared.length > 0;
+  const begins = scale.steps.some(({ kind }) => kind !== 'writePod') || update.upkeep.length + update.begun.length > 0;
+  if (begins || !(isUpdate || isScale)) return undefined;
+  const wait = firstWait(rules, situation);
+  const isTimed = scene.counted.some((pod) => pod.availableAtMs !== undefined && wait?.blockedBy.includes(podRef(pod)));
+  return isTimed ? undefined : wait;
 }
 
 function revisionIn({ revisions }: FleetScene, { metadata }: Pod): string {

@@ -20,6 +20,7 @@ import {
   onDelete,
   permit,
   pods,
+  revisionOf,
   template,
   type WorldFacts,
   world,
@@ -118,12 +119,29 @@ describe('a CloneSet', () => {
 
   it('CS-55b: begins with pods that are not ready, which cost nothing, besides as many as the budget allows', () => {
     const broken = pods('b', 2, { ready: false });
-    expect(paths(played({ set: cloneSet({ replicas: 4 }), pods: [...pods('o', 2), ...broken] }))).toEqual([
-      '1 web-b1 inPlace',
-      '1 web-b2 inPlace',
-      '2 web-o1 inPlace',
-      '3 web-o2 inPlace',
-    ]);
+    const set = cloneSet({ replicas: 4, template: template('nginx:9') });
+    for (const revisions of [[oldRevision], [oldRevision, revisionOf(set, 2)]]) {
+      expect(paths(played({ set, revisions, pods: [...pods('o', 2), ...broken] }))).toEqual([
+        '1 web-b1 inPlace',
+        '1 web-b2 inPlace',
+        '2 web-o1 inPlace',
+        '3 web-o2 inPlace',
+      ]);
+    }
+  });
+
+  it('names what has to be done by somebody before the first pod is updated', () => {
+    const set = cloneSet({ replicas: 4 });
+    const broken = pods('n', 1, { revision: newName, ready: false });
+    const wait = (facts: WorldFacts) => played(facts)?.wait;
+    const spent = { reason: 'BudgetSpent', blockedBy: ['pod/web-n1'] };
+    expect(wait({ set, pods: [...pods('o', 3), ...broken] })).toMatchObject(spent);
+    expect(wait({ set, pods: [...pods('o', 2), ...broken] })).toBeUndefined(); // one is created first
+    expect(wait({ set, pods: [...fresh(3), ...pods('b', 1, { revision: newName, ready: false })] })).toBeUndefined();
+    const named = pods('d', 1, { revision: newName, specified: true });
+    const rounded = { reason: 'BudgetRoundsToZero', blockedBy: ['pod/web-d1'] };
+    expect(wait({ set: onDelete(set), pods: [...fresh(3), ...named] })).toMatchObject(rounded);
+    expect(wait({ set: onDelete(set), pods: pods('o', 4) })).toBeUndefined();
   });
 
   it('leaves out what holds the roll-out for the moment: pauses, an abort, hooks, the grace period, minReadySeconds', () => {
@@ -290,12 +308,12 @@ describe('a StatefulSet', () => {
     };
   }
 
-  function revisionOf(image: string, number: number): ControllerRevision {
+  function recorded(image: string, number: number): ControllerRevision {
     const made = newRevision(statefulSetRevisions.ownerOf(statefulSet({ template: templateOf(image) })), number);
     const { name } = made.metadata;
     return { ...made, metadata: { ...made.metadata, uid: name, resourceVersion: '1', creationTimestamp: '' } };
   }
-  const [old, update] = [revisionOf('app:1', 1), revisionOf('app:2', 2)];
+  const [old, update] = [recorded('app:1', 1), recorded('app:2', 2)];
 
   /** A pod that has been ready for an hour. */
   function podAt(ordinal: number, change: { readonly labels?: object; readonly isReady?: boolean } = {}): Pod {
@@ -380,12 +398,23 @@ describe('a StatefulSet', () => {
     expect(found).toMatchObject({ created: [], deleted: [] });
   });
 
-  it('AS-34: with OrderedReady waits for a pod that is not ready', () => {
+  it('AS-34: with OrderedReady names the pod that is not ready, and goes on as if it were', () => {
     const there = [podAt(0, { isReady: false }), podAt(1)];
-    expect(paths(played(statefulSet({ replicas: 2 }), there))).toEqual(['1 web-1 inPlace', '2 web-0 inPlace']);
+    const found = played(statefulSet({ replicas: 2 }), there);
+    expect(paths(found)).toEqual(['1 web-1 inPlace', '2 web-0 inPlace']);
+    expect(found?.wait).toMatchObject({ reason: 'OrdinalNotAvailable', blockedBy: ['pod/web-0'] });
+    const parallel = (maxUnavailable: number) =>
+      played(statefulSet({ replicas: 2, podManagementPolicy: 'Parallel', rollingUpdate: { maxUnavailable } }), there)
+        ?.wait;
+    expect([parallel(1)?.reason, parallel(2)?.reason]).toEqual(['BudgetSpent', undefined]);
+    expect(played(statefulSet({ replicas: 2, template: templateOf('app:1') }), there)?.wait).toBeUndefined();
+  });
+
+  it('AS-34: goes on after minReadySeconds, which nobody has to end', () => {
     const minReadySeconds = 7200;
     const ready = played(statefulSet({ replicas: 2, rollingUpdate: { minReadySeconds } }), podsTo(2));
     expect(paths(ready)).toEqual(['1 web-1 inPlace', '2 web-0 inPlace']);
+    expect(ready?.wait).toBeUndefined();
   });
 
   it('AS-50, AS-51: keeps the pods below the partition, and creates those of them that are missing with the old revision', () => {

@@ -1,5 +1,6 @@
-import { expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import type { StatefulSet } from '../../api/stateful-set/types.ts';
 import { workloadExplainer } from '../../cli/explain/workload.ts';
@@ -9,6 +10,7 @@ import { statefulSetWorkload as kind } from '../../cli/stateful-set.ts';
 import { planWorkload } from '../../cli/workload-plan.ts';
 import { nowMs } from '../support/cloneset-world.ts';
 import { smallCluster } from '../support/small-cluster.ts';
+import { fresh, now, old, pod, set, template } from '../support/stateful-set-world.ts';
 
 const gates = parseFeatureGates();
 const metadata = {
@@ -32,8 +34,7 @@ const counts = { replicas: 3, readyReplicas: 3, availableReplicas: 2, currentRep
 const status = { ...counts, observedGeneration: 2, currentRevision: current, updateRevision: update };
 
 it('plans a kind by what it brings', async () => {
-  const { namespace, name } = metadata;
-  const manifest = { ...statefulSet(), metadata: { namespace, name } } as unknown as JsonObject;
+  const manifest = manifestOf(statefulSet());
   const cluster = smallCluster([]);
   const options = { cluster, gates, givenNamespace: undefined, now: () => nowMs };
   expect(planText([await planWorkload(kind, manifest, options)]).replaceAll(/db-\w{8,}/g, 'db-HASH')).toBe(
@@ -49,6 +50,38 @@ it('plans a kind by what it brings', async () => {
   expect(cluster.calls).toContain('create statefulsets/db');
   const bad = planWorkload(kind, { ...manifest, spec: { replicas: -1 } }, options);
   await expect(bad).rejects.toThrow('StatefulSet "shop/db" is invalid');
+});
+
+/** What a user writes. */
+function manifestOf({ apiVersion, kind, metadata: { namespace, name }, spec }: StatefulSet): JsonObject {
+  return { apiVersion, kind, metadata: { namespace, name }, spec } as unknown as JsonObject;
+}
+
+describe('plan of a StatefulSet', () => {
+  const ordered = { podManagementPolicy: 'OrderedReady' } as const;
+  const there = (ready: boolean, begunAt = '2026-01-01T00:00:00Z') => {
+    const last = pod(2, { of: fresh, ready });
+    return [pod(0), pod(1), { ...last, metadata: { ...last.metadata, creationTimestamp: begunAt } }];
+  };
+  async function planFor(pods: readonly KubeObject[]) {
+    const cluster = smallCluster([set(ordered), ...pods, old, fresh]);
+    const options = { cluster, gates, givenNamespace: undefined, now: () => Date.parse(now) };
+    return await planWorkload(kind, manifestOf(set({ ...ordered, template: template('app:3') })), options);
+  }
+
+  it('AS-34: notes with OrderedReady that nothing starts before somebody repairs a pod, and what helps', async () => {
+    const { notes, batches } = await planFor(there(false));
+    expect(notes).toContain(
+      'nothing starts before this ends: OrdinalNotAvailable (pod/web-2): Fix this pod, or delete it if a new one would come up: ' +
+        'with OrderedReady nothing is created, updated or scaled in until it is available',
+    );
+    expect(batches).toEqual([['web-2'], ['web-1'], ['web-0']]);
+  });
+
+  it('notes nothing of pods that are ready, or that are just being started', async () => {
+    expect((await planFor(there(true))).notes).toEqual([]);
+    expect((await planFor(there(false, '2026-01-01T00:09:55Z'))).notes).toEqual([]);
+  });
 });
 
 it('explains a kind by what it brings', async () => {
