@@ -1,4 +1,4 @@
-import { entryOf, isJsonObject, type Json, type JsonObject, objectOr } from '../api/base/json.ts';
+import { entryOf, isJsonList, isJsonObject, type Json, type JsonObject, objectOr } from '../api/base/json.ts';
 import { diffJson, formatPath } from '../api/base/json-diff.ts';
 import type { DeletedReason, KeptReason, Play, PlayedPod } from '../plan/fleet/play.ts';
 import type { UpdateStrategy } from '../plan/fleet/scene.ts';
@@ -172,19 +172,40 @@ export function batchesOf(pods: readonly PodPlan[]): readonly (readonly string[]
   return Array.from({ length: last }, (_, index) => (byBatch.get(index + 1) ?? []).flatMap(({ pod }) => pod ?? []));
 }
 
-/** Specs should contain no secrets; environment values may be secrets nevertheless, and are not shown. */
+/** Specs should contain no secrets; values of the environment may be secrets nevertheless, and are not shown. */
 export function specChanges(before: JsonObject, { spec }: { readonly spec: object }): readonly FieldChange[] {
   const old = before.spec;
   return diffJson(old, spec as unknown as Json, ['spec']).map((change) => {
     const path = formatPath(change.path);
     if (isEnvironment(change.path)) return { path };
     const from = valueAt(old, change.path.slice(1));
-    return { path, ...(from !== undefined && { from }), ...('value' in change && { to: change.value }) };
+    return {
+      path,
+      ...(from !== undefined && { from: withoutEnvironment(from) }),
+      ...('value' in change && { to: withoutEnvironment(change.value) }),
+    };
   });
 }
 
 function isEnvironment(path: readonly string[]): boolean {
-  return path.includes('env') && path.includes('containers');
+  return path.includes('env') && path.some((key) => containerLists.includes(key));
+}
+
+const containerLists: readonly string[] = ['containers', 'initContainers', 'ephemeralContainers'];
+
+/** The value with no more than the names of the environment variables of containers in it. A label may be called `env`, too. */
+function withoutEnvironment(value: Json): Json {
+  if (isJsonList(value)) return value.map(withoutEnvironment);
+  if (!isJsonObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => {
+      const isEnv = key === 'env' && isJsonList(inner);
+      return [
+        key,
+        isEnv ? inner.map((one) => ({ name: objectOr(one).name ?? '' })) : inner && withoutEnvironment(inner),
+      ];
+    }),
+  );
 }
 
 function valueAt(value: Json | undefined, path: readonly string[]): Json | undefined {

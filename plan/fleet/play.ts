@@ -172,7 +172,7 @@ class PlayedCluster {
     };
   }
 
-  /** Carries out the steps, and what follows from them in this time (none: nothing does). Returns whether anything has changed. */
+  /** Carries out the steps, and what follows from them in this time, if it is any. Returns whether anything has changed. */
   carryOut(steps: readonly Intention[], ms: number): boolean {
     const hasActed = steps.filter((step) => this.#take(step)).length > 0;
     if (ms === 0) return hasActed;

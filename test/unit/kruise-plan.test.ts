@@ -102,6 +102,32 @@ describe('kubectl kruise plan', () => {
     );
   });
 
+  it('prints no values of the environment, of whichever container, also where that is new or gone', async () => {
+    const env = (value: string) => [{ name: 'PASSWORD', value }];
+    const main = { name: 'main', image: newImage };
+    const spec = (containers: readonly object[], more: object = {}) => ({
+      template: template(newImage, { containers, ...more }),
+    });
+    const changed = (before: SpecChange, after: SpecChange) =>
+      plan(manifest(after), ['-o', 'json'], shop({ spec: before })).then(({ out }) => JSON.parse(out).items[0].changes);
+    const all = [
+      await changed(spec([main]), spec([main, { name: 'new', image: newImage, env: env('secret-1') }])),
+      await changed(spec([main]), spec([main], { initContainers: [{ ...main, name: 'i', env: env('secret-2') }] })),
+      await changed(
+        spec([main], { initContainers: [{ ...main, name: 'i', env: env('secret-3') }] }),
+        spec([main], { initContainers: [{ ...main, name: 'i', env: env('secret-4') }] }),
+      ),
+      await changed(spec([main, { name: 'gone', image: newImage, env: env('secret-5') }]), spec([main])),
+      await changed(spec([main]), spec([{ ...main, env: env('secret-6') }])),
+    ];
+    expect(JSON.stringify(all)).not.toContain('secret');
+    expect(all[0]).toMatchObject([
+      { path: 'spec.template.spec.containers[1]', to: { name: 'new', image: newImage, env: [{ name: 'PASSWORD' }] } },
+    ]);
+    expect(all[2]).toEqual([{ path: 'spec.template.spec.initContainers[0].env[0].value' }]);
+    expect(all[4]).toEqual([{ path: 'spec.template.spec.containers[0].env' }]);
+  });
+
   it('shows surge pods, and the old ones that are deleted for them', async () => {
     const said = await plan(manifest({ rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } }));
     const lines = withoutHashes(said.out).split('\n');
