@@ -1,7 +1,7 @@
 import { Command, CommanderError, Option } from 'commander';
 import type { FeatureGates } from '../api/feature-gates.ts';
 import type { Cluster, ClusterFlags } from './cluster.ts';
-import { type PlanAnswer, planManifests } from './commands/plan.ts';
+import { type PlanAnswer, planManifests, plannedKinds } from './commands/plan.ts';
 import { addRolloutCommands } from './commands/rollout.ts';
 import { addSidecarCommands } from './commands/sidecar.ts';
 import { parseObject } from './explain/explainers.ts';
@@ -117,7 +117,7 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
 
   const plan = program
     .command('plan')
-    .description('Show what applying these CloneSets and SidecarSets would do to each pod')
+    .description(`Show what applying these ${plannedKinds} would do to each pod`)
     .addOption(filenameOption().makeOptionMandatory())
     .addOption(recursiveOption())
     .showHelpAfterError(helpHint('kubectl kruise plan'))

@@ -117,7 +117,7 @@ function scaled({ created, deleted }: Play): readonly PodPlan[] {
 
 /** Why a pod is deleted, for people. */
 export const deletedTexts = {
-  Named: 'named in podsToDelete or by its label',
+  Named: 'marked to be deleted, in the spec or by its label',
   Surplus: 'more pods than replicas',
   Leaving: 'already held by the hook preDelete',
   Finished: 'it has ended, and another one is created',

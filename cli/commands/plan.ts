@@ -42,6 +42,13 @@ const plannersOfKinds: PerKind<Planner> = {
 };
 
 const planners = partsOf(plannersOfKinds);
+const kinds = planners.map(({ versions: [{ kind }] }) => kind);
+
+/** The kinds that are planned, for people. */
+export const plannedKinds: string = listed(
+  kinds.map((kind) => `${kind}s`),
+  'and',
+);
 
 function workload<Owner extends Workload, Input extends FleetInput<Owner>>(kind: WorkloadKind<Owner, Input>): Planner {
   return { versions: kind.versions, plan: (manifest, options) => planWorkload(kind, manifest, options) };
@@ -53,21 +60,16 @@ export async function planManifests(objects: readonly ManifestObject[], options:
     object,
     planner: planners.find((planner) => versionOf(planner, object)),
   }));
-  const kinds = planners.map(({ versions: [{ kind }] }) => kind);
   if (asked.every(({ planner }) => planner === undefined)) {
     throw new CommandFailed(`no ${listed(kinds, 'or')} among the objects given`);
   }
 
-  const planned = listed(
-    kinds.map((kind) => `${kind}s`),
-    'and',
-  );
   const plans: SetPlan[] = [];
   const failures: string[] = [];
   const notes: string[] = [];
   for (const { object, planner } of asked) {
     if (planner === undefined) {
-      notes.push(`skipped ${nameOf(object)}: only ${planned} are planned`);
+      notes.push(`skipped ${nameOf(object)}: only ${plannedKinds} are planned`);
       continue;
     }
     try {

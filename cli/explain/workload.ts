@@ -20,6 +20,7 @@ import { describeCause } from '../../plan/fleet/waits.ts';
 import type { Workload } from '../../plan/fleet/workload.ts';
 import { joinedDetails, podTrouble } from '../../plan/pod-trouble.ts';
 import { attempt } from '../failure.ts';
+import { asksForNothing } from '../output/wait-line.ts';
 import { deletedTexts } from '../set-plan.ts';
 import { versionOf, type WorkloadKind } from '../workload.ts';
 import { lookAround } from '../workload-look.ts';
@@ -81,7 +82,7 @@ function explained<Owner extends Workload, Input extends FleetInput<Owner>>(
     kind: planner.resource.kind,
     namespace,
     name,
-    summary: summaryOf(owner, kind.replicas(owner)),
+    summary: summaryOf(kind, owner),
     waits,
     steps: found ? stepsOf(found.situation, planner.play(input)) : [],
     operation: around.operation,
@@ -100,8 +101,12 @@ function explained<Owner extends Workload, Input extends FleetInput<Owner>>(
   };
 }
 
-function summaryOf(owner: Workload, replicas: number): string {
+function summaryOf<Owner extends Workload>(
+  { rollOut, ...kind }: Pick<WorkloadKind<Owner>, 'replicas' | 'rollOut'>,
+  owner: Owner,
+): string {
   const { status } = owner;
+  const replicas = kind.replicas(owner);
   if (status === undefined) return `no status yet; ${replicas} pods are wanted`;
   const { updateRevision = '', currentRevision = '', updatedReplicas: left = 0, availableReplicas = 0 } = status;
   const available = `${availableReplicas} of ${replicas} available`;
@@ -111,7 +116,7 @@ function summaryOf(owner: Workload, replicas: number): string {
     return `undo of ${updateRevision}, back to ${undo.to}: ${goesBack}, ${available}`;
   }
   const revisions = updateRevision === currentRevision ? updateRevision : `${currentRevision} -> ${updateRevision}`;
-  const wanted = status.expectedUpdatedReplicas ?? replicas;
+  const wanted = Math.max(rollOut.wanted(owner), 0);
   return `${revisions || 'no revision yet'}: ${left} of ${wanted} pods updated, ${available}`;
 }
 
@@ -307,6 +312,15 @@ function commandsFor<Owner extends Workload>(
       pod === undefined
         ? []
         : [{ command: `kubectl -n ${namespace} logs ${pod} --all-containers`, effect: `shows the logs of ${pod}` }];
+    const replace =
+      pod === undefined
+        ? []
+        : [
+            {
+              command: `kubectl -n ${namespace} delete pod ${pod}`,
+              effect: `replaces ${pod}, where it cannot come up`,
+            },
+          ];
     const skip = pod === undefined ? [] : [signal('skip', `skips ${pod}`, pod)];
     switch (wait.reason as KnownReason) {
       case 'Paused':
@@ -318,8 +332,9 @@ function commandsFor<Owner extends Workload>(
       case 'BudgetSpent':
       case 'NotReady':
       case 'BatchNotReady':
-      case 'OrdinalNotAvailable':
         return [...look, ...logs];
+      case 'OrdinalNotAvailable':
+        return [...look, ...logs, ...(asksForNothing(wait) ? [] : replace)];
       case 'BudgetRoundsToZero':
         return [patch({ maxUnavailable: 1 }, 'updates one pod at a time')];
       case 'ContainersNotSwapped':

@@ -319,6 +319,11 @@ describe('kubectl kruise plan', () => {
     expect((await kubectlKruise(['nonsense'], { cluster: shop() })).err).toContain("See 'kubectl kruise -h'");
   });
 
+  it('names in its help each kind that it plans', async () => {
+    const { out } = await kubectlKruise(['plan', '--help'], { cluster: smallCluster([]) });
+    expect(out.replaceAll(/\s+/g, ' ')).toContain('applying these CloneSets, SidecarSets and StatefulSets would do');
+  });
+
   it('refuses an object of another namespace than the one that was given', async () => {
     const object = { ...manifest(), metadata: { name: 'web', namespace: 'other' } };
     expect((await plan(object, ['-n', 'shop'])).err).toContain('does not match the namespace "shop"');

@@ -103,7 +103,45 @@ it('explains a kind by what it brings', async () => {
   });
   const commands = found.commands.map(({ command }) => command);
   expect(commands).toContain('kubectl -n shop describe pod db-0');
+  expect(commands).toContain('kubectl -n shop delete pod db-0');
   expect(commands).toContain('kubectl -n shop annotate asts db windlass.io/command=pause');
+});
+
+describe('explain of a StatefulSet', () => {
+  const counted = { ...counts, availableReplicas: 3, currentRevision: old.metadata.name };
+  async function explain(owner: StatefulSet, pods: readonly KubeObject[]) {
+    const live = { ...owner, status: { ...counted, observedGeneration: 1, updateRevision: fresh.metadata.name } };
+    const { kube } = smallCluster([live, ...pods, old, fresh]);
+    const asked = { namespace: 'shop', name: 'web', versions: kind.versions };
+    return await workloadExplainer(kind).explain(asked, { kube, gates, nowMs: Date.parse(now), engineMissing: '' });
+  }
+
+  it('AS-50: counts the pods above the partition, which are all that are to be updated', async () => {
+    const { summary } = await explain(set({}, { partition: 2 }), [pod(0), pod(1), pod(2, { of: fresh })]);
+    expect(summary).toContain(': 1 of 1 pods updated, 3 of 3 available');
+    const beyond = await explain(set({}, { partition: 9 }), [pod(0), pod(1), pod(2)]);
+    expect(beyond.summary).toContain(' of 0 pods updated');
+  });
+
+  it('AS-34: offers to delete the pod that everything waits for, but not one that is just being started', async () => {
+    const ordered = set({ podManagementPolicy: 'OrderedReady' });
+    const offered = async (creationTimestamp: string) => {
+      const last = pod(2, { of: fresh, ready: false });
+      const there = [pod(0), pod(1), { ...last, metadata: { ...last.metadata, creationTimestamp } }];
+      const { commands } = await explain(ordered, there);
+      return commands.some(({ command }) => command === 'kubectl -n shop delete pod web-2');
+    };
+    expect([await offered('2026-01-01T00:00:00Z'), await offered('2026-01-01T00:09:55Z')]).toEqual([true, false]);
+  });
+
+  it('AS-70: says of a pod that is labelled to be deleted nothing of fields that StatefulSets do not have', async () => {
+    const labelled = pod(1, { labels: { 'apps.kruise.io/specified-delete': 'true' } });
+    const cluster = smallCluster([set(), pod(0), labelled, pod(2), old, fresh]);
+    const options = { cluster, gates, givenNamespace: undefined, now: () => Date.parse(now) };
+    const { pods } = await planWorkload(kind, manifestOf(set()), options);
+    const reason = 'marked to be deleted, in the spec or by its label';
+    expect(pods).toContainEqual({ pod: 'web-1', action: 'delete', reason: 'Named', why: reason });
+  });
 });
 
 it('KK-8: follows the roll-out of a kind in its words', async () => {
