@@ -1,5 +1,6 @@
 import { convertStatefulSet } from '../api/stateful-set/convert.ts';
 import { defaultStatefulSet } from '../api/stateful-set/defaults.ts';
+import { ordinalIn } from '../api/stateful-set/ordinals.ts';
 import {
   type StatefulSet,
   statefulSetCondition,
@@ -8,7 +9,7 @@ import {
 } from '../api/stateful-set/types.ts';
 import { statefulSetWarnings, validateStatefulSet, validateStatefulSetUpdate } from '../api/stateful-set/validate.ts';
 import { statefulSetWorkloads } from '../plan/stateful-set/planner.ts';
-import { replicasOf } from '../plan/stateful-set/scene.ts';
+import { ordinalsFor, replicasOf } from '../plan/stateful-set/scene.ts';
 import type { WorkloadKind } from './workload.ts';
 
 /** StatefulSets of `apps.kruise.io` on the command line. `statefulset` and `sts` are those of Kubernetes as well. */
@@ -17,6 +18,10 @@ export const statefulSetWorkload: WorkloadKind<StatefulSet> = {
   shortNames: ['asts'],
   hasNamesake: true,
   planner: statefulSetWorkloads,
+  wantsPod: (owner, podName, gates) => {
+    const ordinal = ordinalIn(podName, owner.metadata.name);
+    return ordinal !== undefined && ordinalsFor(owner, gates).isWanted(ordinal);
+  },
   input: (input) => input,
   replicas: replicasOf,
   convert: convertStatefulSet,

@@ -4,6 +4,7 @@ import { isJsonList, isJsonObject, objectOr } from '../api/base/json.ts';
 import { formatSelector } from '../api/core/label-selector.ts';
 import type { KubeObject } from '../api/core/meta.ts';
 import type { Pod } from '../api/core/pod.ts';
+import { isControlledBy } from '../api/core/refs.ts';
 import { kubeResource } from '../api/core/well-known.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
 import { prefetchShare } from '../api/fleet/pre-download.ts';
@@ -13,6 +14,7 @@ import { type NodeImage, nodeImages } from '../api/node-image/types.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type FleetInput, fleetInput, type VolumeClaim } from '../plan/fleet/input.ts';
 import type { Workload } from '../plan/fleet/workload.ts';
+import { listed } from '../plan/text-size.ts';
 import { attempt } from './failure.ts';
 import { listAll, readingInto } from './reads.ts';
 import type { WorkloadKind } from './workload.ts';
@@ -27,7 +29,7 @@ export interface LookOptions {
  * The input of the planner for a workload, live or as it would be after apply; and notes on what the user may not read.
  */
 export async function lookAround<Owner extends Workload, Input extends FleetInput<Owner>>(
-  { versions: [{ kind }], claimLabel, needsNodes, input }: WorkloadKind<Owner, Input>,
+  { versions: [{ kind }], claimLabel, wantsPod, needsNodes, input }: WorkloadKind<Owner, Input>,
   owner: Owner,
   { kube, gates, nowMs }: LookOptions,
 ): Promise<{ readonly input: Input; readonly notes: readonly string[] }> {
@@ -44,9 +46,11 @@ export async function lookAround<Owner extends Workload, Input extends FleetInpu
     attempt(`Cannot list controllerrevisions ${where}`, () =>
       listAll<ControllerRevision>(kube, kubeResource.controllerRevisions, { namespace }),
     ),
-    maybe(`the PVCs of the ${kind}`, [], () =>
-      listAll<VolumeClaim & KubeObject>(kube, kubeResource.persistentVolumeClaims, ofClaims),
-    ),
+    owner.spec.volumeClaimTemplates?.length
+      ? maybe(`the PVCs of the ${kind}`, [], () =>
+          listAll<VolumeClaim & KubeObject>(kube, kubeResource.persistentVolumeClaims, ofClaims),
+        )
+      : [],
     needsNodes?.(owner) ? maybe('nodes', [], () => listAll<KubeObject>(kube, kubeResource.nodes)) : [],
     maybe('support for resizing in place', false, () => resizesPods(kube)),
     prefetchShare(owner) === undefined
@@ -54,15 +58,32 @@ export async function lookAround<Owner extends Workload, Input extends FleetInpu
       : maybe('the images on nodes', undefined, () => listAll<NodeImage>(kube, nodeImages)),
   ]);
   const orders = ordersOf(owner);
+  const taken = pods.filter((pod) => !isControlledBy(owner, pod) && wantsPod?.(owner, pod.metadata.name, gates));
   const found = {
     ...{ pods, claims, revisions },
     orphans: pods.filter(({ metadata }) => !metadata.ownerReferences?.some(({ controller }) => controller)),
     ...(images && { nodeImages: new Map(images.map((image) => [image.metadata.name, image])) }),
   };
   return {
-    notes: [...(orders ? orderNotes(orders) : []), ...notes],
+    notes: [...(orders ? orderNotes(orders) : []), ...takenNotes(taken), ...notes],
     input: input(fleetInput(owner, found, { gates, hasResizeSubresource, nowMs, isSpent: () => false }), nodes),
   };
+}
+
+/** Of these pods, those with a controller are in the way of new ones of the same names. */
+function takenNotes(pods: readonly Pod[]): readonly string[] {
+  const controllerOf = ({ metadata }: Pod) => metadata.ownerReferences?.find(({ controller }) => controller);
+  const taken = pods.filter(controllerOf);
+  const controller = taken[0] && controllerOf(taken[0]);
+  if (controller === undefined) return [];
+  const { apiVersion, kind, name } = controller;
+  const names = listed(
+    taken.map(({ metadata }) => metadata.name),
+    200,
+  );
+  return [
+    `another controller, ${kind} "${name}" of ${apiVersion}, has pods of the same names, which have to be gone first: ${names}`,
+  ];
 }
 
 /** Commands of operators that are in effect, and who gave them. */

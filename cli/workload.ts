@@ -14,6 +14,8 @@ export interface WorkloadKind<Owner extends Workload, Input extends FleetInput<O
   readonly planner: WorkloadPlanner<Owner, Input>;
   /** The label that PVCs of its pods have. Absent: any of the namespace may be one. */
   readonly claimLabel?: string;
+  /** Whether it wants a pod of this name, which another object may have taken. Absent: no other has names like its pods. */
+  readonly wantsPod?: (owner: Owner, podName: string, gates: FeatureGates) => boolean;
   /** Whether its planner looks at nodes: the list is long, and not every user may read it. Absent: it does not. */
   readonly needsNodes?: (owner: Owner) => boolean;
   /** What the planner sees, with what only this kind looks at. */

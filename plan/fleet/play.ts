@@ -10,6 +10,7 @@ import { type JsonObject, mergePatch, objectOr } from '../../api/base/json.ts';
 import { timestamp } from '../../api/base/time.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import { isFinished, type Pod } from '../../api/core/pod.ts';
+import { isControlledBy } from '../../api/core/refs.ts';
 import { isWorkingState, lifecycleMark, lifecycleStateOf } from '../../api/fleet/lifecycle.ts';
 import { type ControllerRevision, isAtRevision, type NewRevision, revisionMark } from '../../api/fleet/revision.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
@@ -105,7 +106,9 @@ export function play<
     gates: { ...input.gates, PreDownloadImageForInPlaceUpdate: false },
   };
   const passMs = (Math.max(kind.membership(input).minReadySeconds, 0) + 1) * 1000;
-  const cluster = new PlayedCluster(input);
+  // Once, rather than in every pass: it may be given all PVCs of a namespace.
+  const isOwn = (claim: VolumeClaim) => kind.ownsClaim?.(input.owner, claim) ?? isControlledBy(input.owner, claim);
+  const cluster = new PlayedCluster({ ...input, claims: input.claims.filter(isOwn) });
   const record = new PlayRecord();
   let [to, left, owner] = ['', looks, unpaused(input.owner)];
   for (;;) {

@@ -488,6 +488,26 @@ describe('a StatefulSet', () => {
     expect(paths(played(statefulSet({ replicas: 2 }), [podAt(0), held]))).toContain('web-1 kept UnderWay');
   });
 
+  it('AS-83: looks at PVCs of other workloads once, however many passes there are', () => {
+    /** How often a PVC that is none of its own is looked at. */
+    const readsFor = (replicas: number) => {
+      let reads = 0;
+      const other = { namespace: 'shop', name: 'data-db-0', uid: 'other', resourceVersion: '1', creationTimestamp: '' };
+      const claim = {
+        get metadata() {
+          reads++;
+          return other;
+        },
+      };
+      const found = played(statefulSet({ replicas, volumeClaimTemplates: [data] }), podsTo(replicas), {
+        claims: [claim],
+      });
+      expect(found?.updated).toHaveLength(replicas);
+      return reads;
+    };
+    expect(readsFor(20)).toBe(readsFor(2));
+  });
+
   it('AS-30: is created with all its pods, which belong to no batch', () => {
     const found = played(statefulSet({ volumeClaimTemplates: [data] }), []);
     expect(found).toEqual({

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
-import type { KubeObject } from '../../api/core/meta.ts';
+import type { KubeObject, OwnerReference } from '../../api/core/meta.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import type { StatefulSet } from '../../api/stateful-set/types.ts';
 import { workloadExplainer } from '../../cli/explain/workload.ts';
@@ -10,7 +10,7 @@ import { statefulSetWorkload as kind } from '../../cli/stateful-set.ts';
 import { planWorkload } from '../../cli/workload-plan.ts';
 import { nowMs } from '../support/cloneset-world.ts';
 import { smallCluster } from '../support/small-cluster.ts';
-import { fresh, now, old, pod, set, template } from '../support/stateful-set-world.ts';
+import { data, fresh, now, old, pod, set, template } from '../support/stateful-set-world.ts';
 
 const gates = parseFeatureGates();
 const metadata = {
@@ -81,6 +81,36 @@ describe('plan of a StatefulSet', () => {
   it('notes nothing of pods that are ready, or that are just being started', async () => {
     expect((await planFor(there(true))).notes).toEqual([]);
     expect((await planFor(there(false, '2026-01-01T00:09:55Z'))).notes).toEqual([]);
+  });
+});
+
+describe('what plan of a StatefulSet reads', () => {
+  async function read(owner: StatefulSet, there: readonly KubeObject[]) {
+    const cluster = smallCluster(there);
+    const options = { cluster, gates, givenNamespace: undefined, now: () => Date.parse(now) };
+    const { notes, summary } = await planWorkload(kind, manifestOf(owner), options);
+    return { notes, summary, calls: cluster.calls };
+  }
+
+  it('AS-10: notes the pods with its names that another object controls, and that are in the way', async () => {
+    const controller = { apiVersion: 'apps/v1', kind: 'StatefulSet', name: 'web', uid: 'other', controller: true };
+    const owned = (ordinal: number, ownerReferences: readonly OwnerReference[]) => {
+      const { metadata, ...rest } = pod(ordinal);
+      return { ...rest, metadata: { ...metadata, ownerReferences } };
+    };
+    const others = [0, 2, 7].map((ordinal) => owned(ordinal, [controller]));
+    const { notes, summary } = await read(set(), others);
+    expect(summary.create).toBe(3);
+    expect(notes).toEqual([
+      'another controller, StatefulSet "web" of apps/v1, has pods of the same names, which have to be gone first: web-0 and web-2',
+    ]);
+    expect((await read(set(), [set(), owned(0, []), pod(1)])).notes).toEqual([]);
+  });
+
+  it('lists PVCs only for claim templates', async () => {
+    const list = expect.stringContaining('list persistentvolumeclaims');
+    expect((await read(set(), [])).calls).not.toContainEqual(list);
+    expect((await read(set({ volumeClaimTemplates: [data] }), [])).calls).toContainEqual(list);
   });
 });
 
