@@ -8,8 +8,8 @@ export interface NamedKind {
   readonly versions: readonly [Resource, ...Resource[]];
   /** In addition to kind and plural. */
   readonly shortNames: readonly string[];
-  /** Kubernetes has a kind of the same name: the plural and the kind without the group mean that one. */
-  readonly hasNamesake?: boolean;
+  /** Kubernetes has a kind of the same name: without the group the plural, the kind and these short names mean that one. */
+  readonly namesake?: { readonly shortNames: readonly string[] };
 }
 
 /** A kind, and the versions that the word allows. */
@@ -25,11 +25,10 @@ export interface AskedKind<Kind extends NamedKind> {
 export function kindOfWord<Kind extends NamedKind>(word: string, kinds: readonly Kind[]): AskedKind<Kind> | undefined {
   const asked = word.toLowerCase();
   for (const kind of kinds) {
-    const { versions, shortNames, hasNamesake = false } = kind;
+    const { versions, shortNames, namesake } = kind;
     const [{ plural, kind: singular, group }] = versions;
-    const full = [plural, singular.toLowerCase()];
-    const names = [...full, ...shortNames];
-    const alone = hasNamesake ? shortNames : names;
+    const names = [plural, singular.toLowerCase(), ...shortNames, ...(namesake?.shortNames ?? [])];
+    const alone = namesake ? shortNames : names;
     if (alone.includes(asked) || names.some((name) => asked === `${name}.${group}`)) return { kind, versions };
     const named = versions.filter(({ version }) => names.some((name) => asked === `${name}.${version}.${group}`));
     if (named.length > 0) return { kind, versions: named };
@@ -40,8 +39,8 @@ export function kindOfWord<Kind extends NamedKind>(word: string, kinds: readonly
 /** How the kinds are named in messages: `clonesets, clone; sidecarsets`. */
 export function wordsOf(kinds: readonly NamedKind[]): string {
   return kinds
-    .map(({ versions: [{ plural, group }], shortNames, hasNamesake }) =>
-      [hasNamesake ? `${plural}.${group}` : plural, ...shortNames].join(', '),
+    .map(({ versions: [{ plural, group }], shortNames, namesake }) =>
+      [namesake ? `${plural}.${group}` : plural, ...shortNames].join(', '),
     )
     .join('; ');
 }

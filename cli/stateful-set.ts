@@ -16,7 +16,7 @@ import type { WorkloadKind } from './workload.ts';
 export const statefulSetWorkload: WorkloadKind<StatefulSet> = {
   versions: [statefulSets, statefulSetsV1alpha1],
   shortNames: ['asts'],
-  hasNamesake: true,
+  namesake: { shortNames: ['sts'] },
   planner: statefulSetWorkloads,
   wantsPod: (owner, podName, gates) => {
     const ordinal = ordinalIn(podName, owner.metadata.name);

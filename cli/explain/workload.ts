@@ -40,10 +40,10 @@ import { readServed } from './read.ts';
 export function workloadExplainer<Owner extends Workload, Input extends FleetInput<Owner>>(
   kind: WorkloadKind<Owner, Input>,
 ): Explainer {
-  const { versions, shortNames, hasNamesake, convert } = kind;
+  const { versions, shortNames, namesake, convert } = kind;
   const [stored] = versions;
   return {
-    ...{ versions, shortNames, ...(hasNamesake && { hasNamesake }) },
+    ...{ versions, shortNames, ...(namesake && { namesake }) },
     explain: async (asked, means) => {
       const found = await attempt(`Cannot read ${stored.kind} "${asked.namespace}/${asked.name}"`, () =>
         readServed(means.kube, asked),

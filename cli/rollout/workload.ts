@@ -18,7 +18,7 @@ export function workloadRollout<Owner extends Workload, Input extends FleetInput
   return {
     versions: kind.versions,
     shortNames: kind.shortNames,
-    ...(kind.hasNamesake && { hasNamesake: true }),
+    ...(kind.namesake && { namesake: kind.namesake }),
     progress: async (owner) => progressOf(kind, owner),
     pausedIn: ['updateStrategy', 'rollingUpdate'],
     workload: { revisions: workloadRevisions, noPrevious: kind.rollOut.noPrevious },

@@ -211,9 +211,10 @@ describe('the kinds of kubectl kruise explain', () => {
   it('are those of its page', () => {
     const page = readFileSync('docs/kubectl-kruise.md', 'utf8');
     const [, table = ''] = /## explain\n([\s\S]*?)\n## /.exec(page) ?? [];
-    for (const { versions, shortNames, hasNamesake } of explainers) {
+    for (const { versions, shortNames, namesake } of explainers) {
       const [{ plural, group }] = versions;
-      const words = [hasNamesake ? `${plural}.${group}` : plural, ...shortNames];
+      const others = namesake?.shortNames.map((name) => `${name}.${group}`) ?? [];
+      const words = [namesake ? `${plural}.${group}` : plural, ...shortNames, ...others];
       for (const word of words) expect(table).toContain(`\`${word}\``);
     }
   });

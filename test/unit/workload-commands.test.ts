@@ -2,9 +2,12 @@ import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import type { KubeObject, OwnerReference } from '../../api/core/meta.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import type { StatefulSet } from '../../api/stateful-set/types.ts';
+import { type StatefulSet, statefulSets } from '../../api/stateful-set/types.ts';
+import { explainers } from '../../cli/explain/explainers.ts';
 import { workloadExplainer } from '../../cli/explain/workload.ts';
+import { kindOfWord, type NamedKind } from '../../cli/kind-words.ts';
 import { planText } from '../../cli/output/plan-text.ts';
+import { rolloutKinds } from '../../cli/rollout/kinds.ts';
 import { workloadRollout } from '../../cli/rollout/workload.ts';
 import { statefulSetWorkload as kind } from '../../cli/stateful-set.ts';
 import { planWorkload } from '../../cli/workload-plan.ts';
@@ -112,6 +115,16 @@ describe('what plan of a StatefulSet reads', () => {
     expect((await read(set(), [])).calls).not.toContainEqual(list);
     expect((await read(set({ volumeClaimTemplates: [data] }), [])).calls).toContainEqual(list);
   });
+});
+
+it('KK-2a: knows a StatefulSet by the words that do not mean that of Kubernetes', () => {
+  const ours = ['asts', 'asts.apps.kruise.io', 'sts.apps.kruise.io', 'sts.v1alpha1.apps.kruise.io'];
+  const others = ['statefulset.apps.kruise.io', 'StatefulSets.v1beta1.apps.kruise.io'];
+  for (const kinds of [explainers, rolloutKinds]) {
+    const known = (word: string) => kindOfWord(word, kinds as readonly NamedKind[])?.kind.versions[0];
+    for (const word of [...ours, ...others]) expect([word, known(word)]).toEqual([word, statefulSets]);
+    for (const word of ['sts', 'statefulset', 'statefulsets', 'sts.apps']) expect(known(word)).toBeUndefined();
+  }
 });
 
 it('explains a kind by what it brings', async () => {
