@@ -2,6 +2,7 @@
 
 import { isJsonObject, type JsonObject } from '../../api/base/json.ts';
 import { listed } from '../../api/base/listed.ts';
+import { group } from '../../api/core/well-known.ts';
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
 import { sidecarSets, sidecarSetsV1alpha1 } from '../../api/sidecar-set/types.ts';
 import type { FleetInput } from '../../plan/fleet/input.ts';
@@ -44,11 +45,11 @@ const plannersOfKinds: PerKind<Planner> = {
 const planners = partsOf(plannersOfKinds);
 const kinds = planners.map(({ versions: [{ kind }] }) => kind);
 
-/** The kinds that are planned, for people. */
-export const plannedKinds: string = listed(
+/** The kinds that are planned, for people. Kubernetes has a StatefulSet as well. */
+export const plannedKinds: string = `${listed(
   kinds.map((kind) => `${kind}s`),
   'and',
-);
+)} of ${group.apps}`;
 
 function workload<Owner extends Workload, Input extends FleetInput<Owner>>(kind: WorkloadKind<Owner, Input>): Planner {
   return { versions: kind.versions, plan: (manifest, options) => planWorkload(kind, manifest, options) };
@@ -61,7 +62,7 @@ export async function planManifests(objects: readonly ManifestObject[], options:
     planner: planners.find((planner) => versionOf(planner, object)),
   }));
   if (asked.every(({ planner }) => planner === undefined)) {
-    throw new CommandFailed(`no ${listed(kinds, 'or')} among the objects given`);
+    throw new CommandFailed(`no ${listed(kinds, 'or')} of ${group.apps} among the objects given`);
   }
 
   const plans: SetPlan[] = [];
@@ -84,5 +85,5 @@ export async function planManifests(objects: readonly ManifestObject[], options:
 
 function nameOf(object: JsonObject): string {
   const metadata = isJsonObject(object.metadata) ? object.metadata : {};
-  return `${String(object.kind)} "${String(metadata.name ?? '')}"`;
+  return `${String(object.kind)} "${String(metadata.name ?? '')}" of ${String(object.apiVersion)}`;
 }

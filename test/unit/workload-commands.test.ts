@@ -3,6 +3,7 @@ import type { JsonObject } from '../../api/base/json.ts';
 import type { KubeObject, OwnerReference } from '../../api/core/meta.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type StatefulSet, statefulSets } from '../../api/stateful-set/types.ts';
+import { planManifests } from '../../cli/commands/plan.ts';
 import { explainers } from '../../cli/explain/explainers.ts';
 import { workloadExplainer } from '../../cli/explain/workload.ts';
 import { kindOfWord, type NamedKind } from '../../cli/kind-words.ts';
@@ -115,6 +116,23 @@ describe('what plan of a StatefulSet reads', () => {
     expect((await read(set(), [])).calls).not.toContainEqual(list);
     expect((await read(set({ volumeClaimTemplates: [data] }), [])).calls).toContainEqual(list);
   });
+});
+
+it('says of which API a StatefulSet is that is not planned', async () => {
+  const cluster = smallCluster([]);
+  const theirs = { ...manifestOf(set()), apiVersion: 'apps/v1' };
+  const given = (...objects: readonly JsonObject[]) =>
+    planManifests(
+      objects.map((object) => ({ object, source: 'shop.yaml' })),
+      { cluster, gates, givenNamespace: undefined, now: () => nowMs },
+    );
+  const { notes } = await given(manifestOf(set()), theirs);
+  expect(notes).toEqual([
+    'skipped StatefulSet "web" of apps/v1: only CloneSets, SidecarSets and StatefulSets of apps.kruise.io are planned',
+  ]);
+  await expect(given(theirs)).rejects.toThrow(
+    'no CloneSet, SidecarSet or StatefulSet of apps.kruise.io among the objects given',
+  );
 });
 
 it('KK-2a: knows a StatefulSet by the words that do not mean that of Kubernetes', () => {
