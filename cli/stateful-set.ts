@@ -1,3 +1,5 @@
+import type { JsonObject } from '../api/base/json.ts';
+import { apiVersionOf } from '../api/core/meta.ts';
 import { convertStatefulSet } from '../api/stateful-set/convert.ts';
 import { defaultStatefulSet } from '../api/stateful-set/defaults.ts';
 import { ordinalIn } from '../api/stateful-set/ordinals.ts';
@@ -26,9 +28,9 @@ export const statefulSetWorkload: WorkloadKind<StatefulSet> = {
   replicas: replicasOf,
   convert: convertStatefulSet,
   fillDefaults: defaultStatefulSet,
-  validate: validateStatefulSet,
-  validateUpdate: validateStatefulSetUpdate,
-  warnings: (after, _, gates) => statefulSetWarnings(after, gates),
+  validate: (object) => validateStatefulSet(asStored(object)),
+  validateUpdate: (before, after) => validateStatefulSetUpdate(asStored(before), asStored(after)),
+  warnings: (after, _, gates) => statefulSetWarnings(asStored(after), gates),
   conditions: { failedScale: statefulSetCondition.failedCreate, failedUpdate: statefulSetCondition.failedUpdate },
   rollOut: {
     title: 'Advanced StatefulSet',
@@ -36,3 +38,8 @@ export const statefulSetWorkload: WorkloadKind<StatefulSet> = {
     noPrevious: 'no latest revision to roll back to',
   },
 };
+
+/** Admission judges StatefulSets as they are stored: one in v1alpha1 has fields of v1beta1 in an annotation. */
+function asStored(object: JsonObject): JsonObject {
+  return convertStatefulSet(object, apiVersionOf(statefulSets))?.object ?? object;
+}

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import type { KubeObject, OwnerReference } from '../../api/core/meta.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
+import { convertStatefulSet } from '../../api/stateful-set/convert.ts';
 import { type StatefulSet, statefulSets } from '../../api/stateful-set/types.ts';
 import { planManifests } from '../../cli/commands/plan.ts';
 import { explainers } from '../../cli/explain/explainers.ts';
@@ -115,6 +116,42 @@ describe('what plan of a StatefulSet reads', () => {
     const list = expect.stringContaining('list persistentvolumeclaims');
     expect((await read(set(), [])).calls).not.toContainEqual(list);
     expect((await read(set({ volumeClaimTemplates: [data] }), [])).calls).toContainEqual(list);
+  });
+});
+
+describe('plan of a StatefulSet in v1alpha1', () => {
+  const older = (newer: JsonObject): JsonObject => {
+    const { spec, ...rest } = set();
+    return convertStatefulSet(
+      { ...rest, spec: { ...spec, ...newer } } as unknown as JsonObject,
+      'apps.kruise.io/v1alpha1',
+    )?.object as JsonObject;
+  };
+  const planned = async (after: JsonObject, before?: JsonObject) => {
+    const cluster = smallCluster(before ? [before as unknown as KubeObject] : []);
+    const { metadata, ...rest } = after;
+    const { namespace, name, annotations } = metadata as JsonObject;
+    const manifest = { ...rest, metadata: { namespace, name, ...(annotations !== undefined && { annotations }) } };
+    return await planWorkload(kind, manifest as JsonObject, {
+      cluster,
+      gates,
+      givenNamespace: undefined,
+      now: () => nowMs,
+    });
+  };
+
+  it('is checked as it is stored, as admission does: with the fields that v1alpha1 keeps in an annotation', async () => {
+    const bad = older({ reserveOrdinals: ['5-2'] });
+    const refusal =
+      'StatefulSet "shop/web" is invalid: spec: Invalid value: "\\"5-2\\"": reserveOrdinals must hold integers';
+    await expect(planned(bad)).rejects.toThrow(refusal);
+    await expect(planned(bad, older({}))).rejects.toThrow(refusal);
+    expect((await planned(bad, bad)).exists).toBe(true);
+  });
+
+  it('gets the warnings that it would get as it is stored', async () => {
+    const later = older({ ordinals: { start: 3 } });
+    expect((await planned(later)).notes).toContainEqual(expect.stringContaining('spec.ordinals.start: has no effect'));
   });
 });
 
