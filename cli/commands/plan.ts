@@ -1,7 +1,7 @@
 // `kubectl kruise plan`: what applying these manifests would do, pod by pod, computed by the code that would do it.
 
+import { enumerated } from '../../api/base/enumerated.ts';
 import { isJsonObject, type JsonObject } from '../../api/base/json.ts';
-import { listed } from '../../api/base/listed.ts';
 import { group } from '../../api/core/well-known.ts';
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
 import { sidecarSets, sidecarSetsV1alpha1 } from '../../api/sidecar-set/types.ts';
@@ -46,7 +46,7 @@ const planners = partsOf(plannersOfKinds);
 const kinds = planners.map(({ versions: [{ kind }] }) => kind);
 
 /** The kinds that are planned, for people. Kubernetes has a StatefulSet as well. */
-export const plannedKinds: string = `${listed(
+export const plannedKinds: string = `${enumerated(
   kinds.map((kind) => `${kind}s`),
   'and',
 )} of ${group.apps}`;
@@ -62,7 +62,7 @@ export async function planManifests(objects: readonly ManifestObject[], options:
     planner: planners.find((planner) => versionOf(planner, object)),
   }));
   if (asked.every(({ planner }) => planner === undefined)) {
-    throw new CommandFailed(`no ${listed(kinds, 'or')} of ${group.apps} among the objects given`);
+    throw new CommandFailed(`no ${enumerated(kinds, 'or')} of ${group.apps} among the objects given`);
   }
 
   const plans: SetPlan[] = [];

@@ -1,4 +1,4 @@
-import { listed } from '../../api/base/listed.ts';
+import { enumerated } from '../../api/base/enumerated.ts';
 import { cloneSetMark } from '../../api/cloneset/types.ts';
 import { launchMark } from '../../api/container-launch-priority.ts';
 import { group, installation, windlassAnnotation } from '../../api/core/well-known.ts';
@@ -41,7 +41,7 @@ const written = "(request.operation == 'CREATE' ? object : oldObject)";
 const controllers = anyOf(workloadKindNames);
 
 function anyOf(kinds: readonly string[]): string {
-  return listed(
+  return enumerated(
     kinds.map((kind) => `a ${kind}`),
     'or',
   );

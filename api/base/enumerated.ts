@@ -4,6 +4,6 @@ const formats = {
 } as const;
 
 /** `a, b and c`. */
-export function listed(words: readonly string[], last: keyof typeof formats): string {
+export function enumerated(words: readonly string[], last: keyof typeof formats): string {
   return formats[last].format(words);
 }
