@@ -320,7 +320,8 @@ describeAlone('what the watcher may write for StatefulSets', () => {
       refused,
     );
     await expect(write(kubeResource.pods, pod, owned(ofSet()))).rejects.toMatchObject(refused);
-    const taken = await makePod('shop-1', [...owner('StatefulSet')]);
+    // a workload of Kubernetes would release it, as it does not select it
+    const taken = await makePod('shop-1', [...owner('Pod')]);
     await expect(write(kubeResource.pods, taken, owned(controller))).rejects.toMatchObject(refused);
     const unlike = await makePod('shop-x');
     await expect(write(kubeResource.pods, unlike, owned(controller))).rejects.toMatchObject(refused);
