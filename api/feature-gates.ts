@@ -38,7 +38,7 @@ export const featureGateTable = {
   InPlaceUpdateEnvFromMetadata: beta(true, 'Environment from labels and annotations is refreshed by a restart'),
   StatefulSetAutoDeletePVC: beta(true, 'persistentVolumeClaimRetentionPolicy of StatefulSets'),
   StatefulSetStartOrdinal: alpha('ordinals.start of StatefulSets'),
-  StatefulSetAutoResizePVCGate: pending(alpha('Volumes of StatefulSets grow with their templates')),
+  StatefulSetAutoResizePVCGate: alpha('PVCs of StatefulSets are expanded with their templates'),
   PodIndexLabel: beta(true, 'Pods of StatefulSets carry their ordinal as a label'),
   SidecarSetPatchPodMetadataDefaultsAllowed: alpha('SidecarSets may patch any annotation'),
   EnableSortSidecarContainerByName: alpha('Injected sidecars are sorted by name'),

@@ -128,6 +128,10 @@ function updated({ pod, path, batch: number }: PlayedPod, { revision }: Play): P
   switch (path.kind) {
     case 'kept':
       return { pod, action: 'kept', reason: path.because, why: keptText(path.because, revision) };
+    case 'expand': {
+      const why = `the pod goes on running; expanded: ${path.claims.join(', ')}`;
+      return { pod, action: 'inPlace', ...batch, containers: [], reason: 'VolumesExpand', why };
+    }
     case 'inPlace':
       return { pod, action: 'inPlace', ...batch, containers: path.containers, ...inPlaceReason(path.containers) };
     case 'recreate':

@@ -33,6 +33,7 @@ import { terminationMark } from '../api/job-sidecar-termination.ts';
 import { type PerKind, partsOf } from '../api/per-kind.ts';
 import { hotMark, injectedListAnnotation } from '../api/sidecar-set/marks.ts';
 import { sidecarSets } from '../api/sidecar-set/types.ts';
+import { seriesOf } from '../api/stateful-set/ordinals.ts';
 import { statefulSetMark, statefulSets } from '../api/stateful-set/types.ts';
 import { type EndpointSlice, type Service, serviceLabel } from '../plan/drain.ts';
 import type { VolumeClaim } from '../plan/fleet/input.ts';
@@ -269,7 +270,7 @@ function trimForeignPod(pod: Pod): Pod {
 /** Whether the pod has ended, and stands in the way of a StatefulSet, which adopts and replaces it. */
 function mayBeReplaced({ metadata }: Pod): boolean {
   const isOrphan = !metadata.ownerReferences?.some(({ controller }) => controller);
-  return isOrphan && metadata.deletionTimestamp === undefined && endsWithOrdinal(metadata);
+  return isOrphan && metadata.deletionTimestamp === undefined && seriesOf(metadata.name) !== undefined;
 }
 
 const mirrorMark = { [mirrorAnnotation]: 'true' };
@@ -430,7 +431,8 @@ function trimClaim(claim: KubeObject & VolumeClaim): KubeObject & VolumeClaim {
       ? owners?.filter((owner) => isReadOf(claim, owner)).slice(0, mostOwners)
       : owners;
   const trimmed = { apiVersion, kind, metadata: { ...identity(metadata), ...present({ labels, ownerReferences }) } };
-  const isOfSeries = endsWithOrdinal(metadata) && !owners?.some((owner) => owner.controller && isOurs(owner));
+  const isOfSeries =
+    seriesOf(metadata.name) !== undefined && !owners?.some((owner) => owner.controller && isOurs(owner));
   return isOfSeries ? { ...trimmed, ...sizesOf(claim) } : trimmed;
 }
 
@@ -445,17 +447,20 @@ function isReadOf({ metadata }: VolumeClaim, owner: OwnerReference): boolean {
 function sizesOf({ spec = {}, status }: VolumeClaim): Pick<VolumeClaim, 'spec' | 'status'> {
   const { accessModes, storageClassName, resources } = spec;
   const [requested, capacity] = [resources?.requests?.storage, status?.capacity?.storage];
+  const conditions = status?.conditions?.filter(({ type }) => type === 'FileSystemResizePending').slice(0, 1);
+  const isPending = conditions !== undefined && conditions.length > 0;
   return {
     spec: {
       ...present({ storageClassName, accessModes: accessModes && [...new Set(accessModes)].slice(0, mostAccessModes) }),
       ...(requested !== undefined && { resources: { requests: { storage: requested } } }),
     },
-    ...(capacity !== undefined && { status: { capacity: { storage: capacity } } }),
+    ...((capacity !== undefined || isPending) && {
+      status: {
+        ...(capacity !== undefined && { capacity: { storage: capacity } }),
+        ...(isPending && { conditions: conditions.map(({ type, status: is }) => ({ type, status: is })) }),
+      },
+    }),
   };
-}
-
-function endsWithOrdinal({ name }: ObjectMeta): boolean {
-  return /-\d+$/.test(name);
 }
 
 /**

@@ -1,11 +1,12 @@
 import { apiVersionOf } from '../api/core/meta.ts';
 import { protectedKinds } from '../api/deletion-protection.ts';
+import { storageClassProblem, templateChange } from '../api/stateful-set/claim-templates.ts';
 import { convertStatefulSet } from '../api/stateful-set/convert.ts';
 import { defaultStatefulSet } from '../api/stateful-set/defaults.ts';
 import { statefulSetLimitProblems } from '../api/stateful-set/limits.ts';
 import { statefulSets, statefulSetVersion } from '../api/stateful-set/types.ts';
 import { statefulSetWarnings, validateStatefulSet, validateStatefulSetUpdate } from '../api/stateful-set/validate.ts';
-import type { WorkloadChange, WorkloadRules } from './workload.ts';
+import { type Found, type LookedUp, nothingFound, type WorkloadChange, type WorkloadRules } from './workload.ts';
 
 /** Objects are judged as they are stored: one in v1alpha1 has fields of v1beta1 in an annotation. */
 export const statefulSetRules: WorkloadRules = {
@@ -25,7 +26,21 @@ export const statefulSetRules: WorkloadRules = {
     const { object, warnings } = stored(after);
     return [...warnings, ...statefulSetWarnings(object, gates)];
   },
+  lookedUp: claimTemplates,
 };
+
+/** AS-95. */
+async function claimTemplates(change: WorkloadChange, { lookUps, gates, signal }: LookedUp): Promise<Found> {
+  const { after, before } = asStored(change);
+  if (before === undefined || !gates.StatefulSetAutoResizePVCGate) return nothingFound;
+  const { problems, resized } = templateChange(before, after);
+  const ofClasses = await Promise.all(
+    resized.map(async (template) =>
+      storageClassProblem(template, await lookUps.storageClass(template.className, signal)),
+    ),
+  );
+  return { problems: [...problems, ...ofClasses.filter((problem) => problem !== undefined)], warnings: [] };
+}
 
 function asStored({ after, before }: WorkloadChange): WorkloadChange {
   return { after: stored(after).object, before: before && stored(before).object };

@@ -51,7 +51,8 @@ export interface WorkloadRules {
 
 export interface LookedUp {
   readonly namespace: string;
-  readonly lookUps: Pick<LookUps, 'pod' | 'revision'>;
+  readonly lookUps: Pick<LookUps, 'pod' | 'revision' | 'storageClass'>;
+  readonly gates: FeatureGates;
   readonly signal: AbortSignal;
 }
 
@@ -104,7 +105,7 @@ export function reviewWorkload(rules: WorkloadRules, { gates, lookUps, trials, d
       // The API server needs more than ten seconds for a dry run of a pod with 20,000 volumes.
       const isTooLarge = seen.length > 0 && rules.limitProblemsOf(change).length > 0;
       if (isTooLarge) return { kind: 'refused', code: 422, errors: seen };
-      const of = { namespace: request.namespace, lookUps, signal };
+      const of = { namespace: request.namespace, lookUps, gates, signal };
       const [found, tried] = await Promise.all([
         rules.lookedUp?.(change, of) ?? nothingFound,
         tryTemplate(request, change, { trials, signal }),

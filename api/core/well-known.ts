@@ -131,6 +131,13 @@ export const kubeResource = {
     kind: 'EndpointSlice',
     namespaced: true,
   },
+  storageClasses: {
+    group: 'storage.k8s.io',
+    version: 'v1',
+    plural: 'storageclasses',
+    kind: 'StorageClass',
+    namespaced: false,
+  },
   leases: { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', kind: 'Lease', namespaced: true },
   customResourceDefinitions: {
     group: 'apiextensions.k8s.io',

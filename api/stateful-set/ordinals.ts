@@ -1,6 +1,11 @@
 // Which ordinals a StatefulSet uses (AS-12): from the first one on as many as it has replicas, without the reserved ones.
 // Both may be billions, as a range or as a number of replicas: neither is ever expanded.
 
+/** The name of a pod or PVC without its ordinal: `data-web` of `data-web-7`. Undefined: it ends with none. */
+export function seriesOf(name: string): string | undefined {
+  return /^(.+)-\d+$/.exec(name)?.[1];
+}
+
 /** From the first to the last ordinal, both included. */
 export interface OrdinalRange {
   readonly first: number;

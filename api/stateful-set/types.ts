@@ -67,6 +67,8 @@ export const statefulSetMark = {
   podName: 'statefulset.kubernetes.io/pod-name',
   /** Label of a pod: its ordinal, by feature gate `PodIndexLabel`. */
   podIndex: 'apps.kubernetes.io/pod-index',
+  /** Annotation of a PVC that was resized with its template: the name of the StatefulSet. */
+  claimOf: 'apps.kruise.io/owned-by-asts',
 } as const;
 
 /**
@@ -107,6 +109,15 @@ export const statefulSetEvent = {
     warning('FailedDelete', `delete Claim ${claim} failed error: ${error}`),
   claimUpdateFailed: (claim: string, error: string) =>
     warning('FailedUpdate', `update Claim ${claim} failed error: ${error}`),
+  claimResized: (claim: string, pod: string) =>
+    normal('SuccessfulResize', `resize Claim ${claim} ${podOf(pod)} success`),
+  claimResizeFailed: (claim: string, error: string, pod: string) =>
+    warning('FailedResize', `resize Claim ${claim} for ${podOf(pod)} failed error: ${error}`),
+  claimDiffers: (claim: string) =>
+    warning(
+      'FailedUpdatePVC',
+      `failed to update pvc ${claim}: contains diff other than spec resource, wait pvc to be deleted`,
+    ),
   writeFailed: (pod: string, error: string) => warning('FailedUpdate', `update ${podOf(pod)} failed error: ${error}`),
   updatedInPlace: (pod: string, revision: string) =>
     normal('SuccessfulUpdatePodInPlace', `successfully update pod ${pod} in-place(revision ${revision})`),
@@ -147,6 +158,12 @@ export const statefulSetWaits = {
   ClaimOfEarlierPod:
     'Nothing to do: the garbage collector is about to delete the PVC, whose owner, an earlier pod or StatefulSet of the name, ' +
     'is gone',
+  ClaimDiffers:
+    'Delete the PVC and then its pod, which get new ones without the data; or change spec.volumeClaimTemplates back',
+  ClaimResizing:
+    'Nothing to do if the volume is about to be expanded; otherwise look at the Events of the PVC, and at the driver of its ' +
+    'StorageClass',
+  FileSystemResizePending: 'Delete the pod: the file system of the volume is expanded when it is mounted again',
   ClaimInDoubt:
     'Nothing to do: a change of the owners of the PVC got no answer, and may still be made for up to a minute',
 } as const;

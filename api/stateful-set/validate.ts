@@ -156,7 +156,7 @@ function unorderedProblems(path: string, value: Json | undefined, isOrdered: boo
 /** What is accepted, as by OpenKruise, and has no effect (AS-12, AS-84, AS-90). */
 export function statefulSetWarnings(
   object: JsonObject,
-  gates: Pick<FeatureGates, 'StatefulSetStartOrdinal' | 'StatefulSetAutoDeletePVC'>,
+  gates: Pick<FeatureGates, 'StatefulSetStartOrdinal' | 'StatefulSetAutoDeletePVC' | 'StatefulSetAutoResizePVCGate'>,
 ): readonly string[] {
   const { ordinals, persistentVolumeClaimRetentionPolicy, volumeClaimUpdateStrategy } = objectOr(object.spec);
   const { whenDeleted, whenScaled } = objectOr(persistentVolumeClaimRetentionPolicy);
@@ -169,11 +169,21 @@ export function statefulSetWarnings(
     ...([whenDeleted, whenScaled].includes('Delete') && !gates.StatefulSetAutoDeletePVC
       ? [`spec.persistentVolumeClaimRetentionPolicy: ${isOff('StatefulSetAutoDeletePVC')}`]
       : []),
-    ...(objectOr(volumeClaimUpdateStrategy).type === 'OnPodRollingUpdate'
-      ? ['spec.volumeClaimUpdateStrategy: OnPodRollingUpdate has no effect yet: existing PVCs are not resized']
-      : []),
+    ...claimUpdateWarnings(objectOr(volumeClaimUpdateStrategy).type, gates),
     ...preDownloadWarnings(object),
   ];
+}
+
+/** The type is not validated (AS §6). */
+function claimUpdateWarnings(
+  type: Json | undefined,
+  { StatefulSetAutoResizePVCGate: isOn }: Pick<FeatureGates, 'StatefulSetAutoResizePVCGate'>,
+): readonly string[] {
+  const path = 'spec.volumeClaimUpdateStrategy';
+  if (isAbsent(type) || type === '' || type === 'OnDelete') return [];
+  if (type !== 'OnPodRollingUpdate')
+    return [`${path}.type: ${JSON.stringify(type)} is unknown, so PVCs are not resized`];
+  return isOn ? [] : [`${path}: has no effect: feature gate StatefulSetAutoResizePVCGate is off`];
 }
 
 /** AS §6: numbers from 0, and ranges such as `"3-7"`. Reported at the spec, like OpenKruise does. */

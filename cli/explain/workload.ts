@@ -15,7 +15,7 @@ import { question } from '../../plan/fleet/permit.ts';
 import type { KeptReason, Play, PodPath } from '../../plan/fleet/play.ts';
 import type { FleetPod } from '../../plan/fleet/pods.ts';
 import { ordersFor } from '../../plan/fleet/roll-out-orders.ts';
-import { type FleetWaitReason, isAtGoal } from '../../plan/fleet/scene.ts';
+import { type FleetWaitReason, isUpToDate, volumesOf } from '../../plan/fleet/scene.ts';
 import { describeCause } from '../../plan/fleet/waits.ts';
 import type { Workload } from '../../plan/fleet/workload.ts';
 import { joinedDetails, podTrouble } from '../../plan/pod-trouble.ts';
@@ -209,8 +209,13 @@ function stepsOf({ scene, refresh }: FleetSituation, play: Play | undefined): re
         `waits, batch ${batch}`,
         joinedDetails(scene.isUndo ? `back ${pathText(path)}` : pathText(path), down),
       );
-    if (isAtGoal(scene, pod))
-      return pod.isAvailable ? about(1_000_000, 'done', '') : about(50, scene.isUndo ? 'gone back' : 'updated', down);
+    const { resizing, fileSystemPending } = volumesOf(scene, pod);
+    if (resizing.length > 0) return about(20, 'volumes are expanded', joinedDetails(resizing.join(', '), down));
+    if (isUpToDate(scene, pod)) {
+      if (!pod.isAvailable) return about(50, scene.isUndo ? 'gone back' : 'updated', down);
+      const pending = fileSystemPending.map((claim) => `${claim}: file system not expanded`).join(', ');
+      return about(1_000_000, 'done', pending);
+    }
     return about(900_000, 'kept', joinedDetails(path?.kind === 'kept' ? keptTexts[path.because] : '', down));
   });
   return lines.toSorted((left, right) => left.order - right.order).map(({ step }) => step);
@@ -226,6 +231,8 @@ const keptTexts: Readonly<Record<KeptReason, string>> = {
 
 function pathText(path: PodPath): string {
   switch (path.kind) {
+    case 'expand':
+      return `expand ${path.claims.join(', ')}`;
     case 'inPlace':
       return `in place${path.containers.length > 0 ? `: ${path.containers.map((batch) => batch.join(', ')).join(', then ')}` : ''}`;
     case 'recreate':

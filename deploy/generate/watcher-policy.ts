@@ -5,7 +5,7 @@ import { group, installation, windlassAnnotation } from '../../api/core/well-kno
 import { fleetResources, workloadKindNames } from '../../api/fleet/fleet-kinds.ts';
 import { injectedEnv, injectedListAnnotation, sidecarSetLabel } from '../../api/sidecar-set/marks.ts';
 import { sidecarSets } from '../../api/sidecar-set/types.ts';
-import { statefulSets } from '../../api/stateful-set/types.ts';
+import { statefulSetMark, statefulSets } from '../../api/stateful-set/types.ts';
 import { explained, yamlOf } from './yaml.ts';
 
 /** The policies that limit what the watcher writes to what belongs to Windlass. */
@@ -254,6 +254,8 @@ const pvcs: Policy = {
     { name: 'pvc', expression: written },
     { name: 'before', expression: `request.operation == 'CREATE' ? [] : ${ownersOf('oldObject')}` },
     { name: 'after', expression: ownersOf('object') },
+    { name: 'notes', expression: 'object.metadata.?annotations.orValue({})' },
+    { name: 'notesBefore', expression: 'oldObject.metadata.?annotations.orValue({})' },
     explained(
       {
         name: 'belongsToOrdinal',
@@ -282,10 +284,23 @@ const pvcs: Policy = {
       'The PVC of a pod that is going is handed over to the pod.',
     ),
     {
-      expression: `request.operation != 'UPDATE' || (${same('spec', 'metadata.?labels', 'metadata.?annotations', 'metadata.?finalizers')})`,
-      message: 'of a PVC the watcher may only write owners',
+      expression: `request.operation != 'UPDATE' || (${same('metadata.?labels', 'metadata.?finalizers')})`,
+      message: 'of a PVC the watcher may not write labels and finalizers',
       reason: 'Forbidden',
     },
+    explained(
+      {
+        expression:
+          `request.operation != 'UPDATE' || (${same('spec', 'metadata.?annotations')}) || ` +
+          `(variables.belongsToOrdinal && ${unchanged('object.spec', 'oldObject.spec', 'resources')} && ` +
+          `${unchanged('variables.notes', 'variables.notesBefore', statefulSetMark.claimOf)} && ` +
+          "authorizer.group('').resource('persistentvolumeclaims').namespace(object.metadata.namespace)" +
+          ".check('resize').allowed())",
+        message: 'of a PVC the watcher may only write owners, and resources where it has the right resize',
+        reason: 'Forbidden',
+      },
+      'The right stands in deploy/rbac-gates/StatefulSetAutoResizePVCGate.yaml.',
+    ),
   ],
 };
 

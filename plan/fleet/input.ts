@@ -46,7 +46,10 @@ export interface VolumeClaim extends Pick<KubeObject, 'metadata'> {
     readonly storageClassName?: string;
     readonly resources?: { readonly requests?: { readonly storage?: string } };
   };
-  readonly status?: { readonly capacity?: { readonly storage?: string } };
+  readonly status?: {
+    readonly capacity?: { readonly storage?: string };
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+  };
 }
 
 /**

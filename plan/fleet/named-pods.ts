@@ -3,7 +3,7 @@ import type { Situation } from './kind.ts';
 import { type NamedPod, type NamedPods, podDoing } from './permit.ts';
 import { type FleetPod, isOfRevision } from './pods.ts';
 import { refusedText } from './refused-updates.ts';
-import { isAtGoal, isOnTheWay, nextRevision, skippedPods } from './scene.ts';
+import { isAtGoal, isOnTheWay, isUpToDate, nextRevision, skippedPods, volumesOf } from './scene.ts';
 import { isDrained, isHeld, type UpdateStop } from './update.ts';
 
 /** Nothing without a permit. */
@@ -27,7 +27,10 @@ export function namedPods({ scene, update }: Situation, isScaling: boolean): { r
       const stop = asksForMore.has(uid) ? hasToBeRecreated : stopTexts[update.stop.kind];
       const refusal = refused.has(pod) ? refusedText(scene.input.refused, pod) : undefined;
       const isNext = isComing(pod) && !asksForMore.has(uid);
-      pods.set(uid, standsAt(pod, { revision, isSkipped, isComing: isNext, stop, ...(refusal && { refusal }) }));
+      const isExpanding = volumesOf(scene, pod).resizing.length > 0;
+      const isThere = isOfRevision(pod, revision) && (isUpToDate(scene, pod) || !isAtGoal(scene, pod));
+      const about = { isThere, isExpanding, isSkipped, isComing: isNext, stop };
+      pods.set(uid, standsAt(pod, { ...about, ...(refusal && { refusal }) }));
     } else if (isAtGoal(scene, pod) && !pod.isAvailable) fresh++;
     if (!pod.isTerminating) present++;
   }
@@ -41,26 +44,32 @@ export function namedPods({ scene, update }: Situation, isScaling: boolean): { r
 function standsAt(
   pod: FleetPod,
   of: {
-    readonly revision: string;
+    /** It has the revision that was permitted, and its PVCs need no write. */
+    readonly isThere: boolean;
+    readonly isExpanding: boolean;
     readonly isSkipped: boolean;
     readonly isComing: boolean;
     readonly stop: string;
     readonly refusal?: string;
   },
 ): NamedPod {
-  const isThere = isOfRevision(pod, of.revision);
-  if (isThere && pod.isAvailable) return { state: 'done' };
+  const { isThere, isExpanding } = of;
+  if (isThere && pod.isAvailable && !isExpanding) return { state: 'done' };
   if (of.isSkipped) return { state: 'skipped' };
   // it may have been drained before it was refused
   if (of.refusal !== undefined && !isThere && !pod.isTerminating) return { state: 'notNow', why: of.refusal };
-  const doing = doingOf(pod, isThere);
+  const doing = doingOf(pod, of);
   if (doing !== undefined) return { state: 'underWay', doing };
   return of.isComing ? { state: 'next' } : { state: 'notNow', why: of.stop };
 }
 
 /** What happens to a pod whose update has begun; undefined when it has not. */
-function doingOf(pod: FleetPod, isThere: boolean): string | undefined {
+function doingOf(
+  pod: FleetPod,
+  { isThere, isExpanding }: { readonly isThere: boolean; readonly isExpanding: boolean },
+): string | undefined {
   if (pod.isTerminating) return 'terminating';
+  if (isExpanding) return 'its volumes are being expanded';
   if (isThere) return pod.availableAtMs === undefined ? podDoing.notReady : podDoing.readyForShort;
   if (isHeld(pod)) return 'preparing';
   if (isDrained(pod)) return 'draining';
@@ -80,6 +89,7 @@ const stopTexts: Readonly<Record<UpdateStop['kind'], string>> = {
   budget: 'the budget has no room for it',
   imageNotReady: 'its images are not on enough nodes yet',
   refused: 'a budget has refused it',
+  claimDiffers: 'the PVC of a pod differs from its template',
   writesRefused: 'updates of other pods were refused',
   impossible: 'a pod cannot be updated in place',
 };

@@ -24,7 +24,7 @@ import { planRefresh } from './refresh.ts';
 import { chooseRevisions, forgottenRevisions } from './revisions.ts';
 import { isUpdateLeft, rollOutFacts } from './roll-out-facts.ts';
 import { isOrdersAnnotationRead, keptOrders, withoutOrdersAnnotation } from './roll-out-orders.ts';
-import { type FleetScene, fleetScene, isAtGoal, type UpdateDemand } from './scene.ts';
+import { type FleetScene, fleetScene, isUpToDate, type UpdateDemand } from './scene.ts';
 import { againInMs, standingOf } from './standing.ts';
 import type { Intention } from './steps.ts';
 import { type DrainedPod, isDrained, planUpdate, updateAfterDrain } from './update.ts';
@@ -228,7 +228,7 @@ function ordersLeft(situation: Pick<Situation, 'scene' | 'scale'>): RollOutOrder
 }
 
 function isRolledOut({ scene, scale }: Pick<Situation, 'scene' | 'scale'>): boolean {
-  return scale.isSettled && !scene.isUndo && scene.counted.every((pod) => isAtGoal(scene, pod));
+  return scale.isSettled && !scene.isUndo && scene.counted.every((pod) => isUpToDate(scene, pod));
 }
 
 function newsOf<Of extends Situation>(
@@ -246,10 +246,13 @@ function newsOf<Of extends Situation>(
   };
 }
 
-/** IPU-8, IPU-28: what cannot be done, without an attempt. */
+/** IPU-8, IPU-28, AS-92: what cannot be done, without an attempt. */
 function failureIn({ refresh, update }: Situation): string | undefined {
   const [broken] = refresh.broken;
   if (broken) return broken.message;
+  if (update.stop.kind === 'claimDiffers') {
+    return `can not patch pvc ${update.stop.claim}: contains diff other than spec resource, wait pvc to be deleted`;
+  }
   if (update.stop.kind !== 'impossible') return undefined;
   const { pod, because } = update.stop;
   return `find Pod ${pod.name} update strategy is InPlaceOnly but can not update in-place: ${describeCause(because)}`;

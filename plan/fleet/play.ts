@@ -22,7 +22,15 @@ import type { FleetInput, VolumeClaim } from './input.ts';
 import type { FleetPlanner, ScalePlan, Situation } from './kind.ts';
 import { planFleet } from './plan.ts';
 import { type FleetPod, podRef } from './pods.ts';
-import { type FleetScene, isAtGoal, nextRevision, skippedPods, type UpdateDemand } from './scene.ts';
+import {
+  type FleetScene,
+  isAtGoal,
+  isUpToDate,
+  nextRevision,
+  skippedPods,
+  type UpdateDemand,
+  volumesOf,
+} from './scene.ts';
 import type { Intention } from './steps.ts';
 import { decideUpdate, type UpdateLine } from './update.ts';
 import type { Workload } from './workload.ts';
@@ -30,6 +38,8 @@ import type { Workload } from './workload.ts';
 /** What happens to a pod that stays, or is replaced. */
 export type PodPath =
   | { readonly kind: 'kept'; readonly because: KeptReason }
+  /** Only its PVCs change: these. */
+  | { readonly kind: 'expand'; readonly claims: readonly string[] }
   /** Its containers change, in these batches; empty when only metadata changes. */
   | { readonly kind: 'inPlace'; readonly containers: readonly (readonly string[])[] }
   | { readonly kind: 'recreate'; readonly because: RecreateCause }
@@ -216,6 +226,8 @@ class PlayedCluster {
         return this.#claims.delete(step.claim.name);
       case 'writeClaim':
         return this.#changeOwners(step.claim.name, step.patch);
+      case 'resizeClaim':
+        return this.#expand(step.claim.name, step.patch);
       case 'adoptPod':
         return this.#adopt(step.pod.name, step.patch);
       default:
@@ -237,6 +249,12 @@ class PlayedCluster {
     const ownerReferences = ownersAfter(claim, patch);
     this.#claims.set(name, { ...claim, metadata: { ...claim.metadata, ownerReferences } });
     return true;
+  }
+
+  #expand(name: string, patch: JsonObject): boolean {
+    patchIn(this.#claims, name, patch);
+    const storage = this.#claims.get(name)?.spec?.resources?.requests?.storage;
+    return patchIn(this.#claims, name, { status: { capacity: storage === undefined ? {} : { storage } } });
   }
 
   #adopt(name: string, patch: JsonObject): boolean {
@@ -303,6 +321,9 @@ function inService(pod: Pod, now: string): JsonObject {
   };
 }
 
+/** What begins the update of a pod. */
+const updates: readonly Intention['kind'][] = ['resizeClaim', 'updatePod', 'recreatePod'];
+
 /** Records what happens to each pod. */
 class PlayRecord {
   #first: FleetScene | undefined;
@@ -329,7 +350,7 @@ class PlayRecord {
       if (step.kind === 'createPod') this.#created.set(step.name, revisionIn(scene, step.pod as unknown as Pod));
       const pod = 'pod' in step ? pods.get(String(step.pod.name)) : undefined;
       if (pod && step.kind === 'deletePod') this.#delete(pod);
-      if (pod && (step.kind === 'updatePod' || step.kind === 'recreatePod') && !this.#isKnown(pod)) {
+      if (pod && updates.includes(step.kind) && !this.#isKnown(pod)) {
         const path = pathOf(scene, pod, update.demand);
         this.#paths.set(pod.name, path);
         if (step.kind === 'recreatePod') this.#recreated.set(pod.name, step.revision);
@@ -427,13 +448,15 @@ function deletedBecause({ isSpecified, state, pod }: FleetPod): DeletedReason {
 }
 
 function keptBecause(scene: FleetScene, pod: FleetPod): KeptReason {
-  if (isAtGoal(scene, pod)) return 'Arrived';
+  if (isUpToDate(scene, pod)) return 'Arrived';
   if (pod.isSpecified || !isWorkingState(pod.state)) return 'UnderWay';
   if (scene.strategy.isOnDelete) return 'OnDelete';
   return skippedPods(scene).has(pod.name) ? 'Skipped' : 'Partition';
 }
 
 function pathOf(scene: FleetScene, pod: FleetPod, demand: UpdateDemand): PodPath {
+  const { due } = volumesOf(scene, pod);
+  if (due.length > 0 && isAtGoal(scene, pod)) return { kind: 'expand', claims: due.map(({ claim }) => claim.name) };
   const decision = decideUpdate(scene, pod, nextRevision(scene, demand));
   switch (decision.kind) {
     case 'inPlace':

@@ -14,6 +14,7 @@ import type { Undo } from './permit.ts';
 import { type FleetPod, isOfRevision } from './pods.ts';
 import type { Revisions } from './revisions.ts';
 import { isHeld, ordersFor, undoOf } from './roll-out-orders.ts';
+import { type PodVolumes, unchangedVolumes } from './volumes.ts';
 import type { Workload } from './workload.ts';
 
 /** Everything that the decisions of a pass share. */
@@ -44,6 +45,8 @@ export interface FleetScene<Owner extends Workload = Workload, Input extends Fle
   readonly isHeldByOperator: boolean;
   /** What operators have decided about what is to be done now. */
   readonly orders: RollOutOrders | undefined;
+  /** The volumes of a pod that are expanded with its update. Absent: PVCs stay as they are. */
+  readonly volumes?: (pod: FleetPod) => PodVolumes;
 }
 
 /** The reasons of these rules. */
@@ -163,6 +166,17 @@ function undoneTo(undo: Undo | undefined, { all, update }: Revisions): Controlle
  */
 export function isAtGoal({ revisions, isUndo }: Pick<FleetScene, 'revisions' | 'isUndo'>, pod: FleetPod): boolean {
   return isOfRevision(pod, revisions.update.metadata.name) !== isUndo;
+}
+
+/** The volumes of a pod, as far as they are expanded with its update. */
+export function volumesOf({ volumes }: Pick<FleetScene, 'volumes'>, pod: FleetPod): PodVolumes {
+  return volumes?.(pod) ?? unchangedVolumes;
+}
+
+/** Whether nothing is to be done for the pod: it is where it is to go, and its PVCs are as their templates want them. */
+export function isUpToDate(scene: Pick<FleetScene, 'revisions' | 'isUndo' | 'volumes'>, pod: FleetPod): boolean {
+  const { due, differs } = volumesOf(scene, pod);
+  return isAtGoal(scene, pod) && due.length === 0 && differs === undefined;
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Situation } from './kind.ts';
 import type { Standing } from './permit.ts';
 import type { FleetPod } from './pods.ts';
 import { isUpdateLeft } from './roll-out-facts.ts';
-import { isAtGoal, nextRevision, progressOf, skippedPods } from './scene.ts';
+import { isAtGoal, nextRevision, progressOf, skippedPods, volumesOf } from './scene.ts';
 import { retryInMs } from './update.ts';
 import { noPermitInMs } from './waits.ts';
 
@@ -22,7 +22,8 @@ export function standingOf<Of extends Situation>(
   if (input.permit === undefined) return { kind: 'working' };
 
   const skip = skippedPods(scene);
-  const isGood = ({ name, isAvailable }: FleetPod) => isAvailable || skip.has(name);
+  const isInService = (pod: FleetPod) => pod.isAvailable && volumesOf(scene, pod).resizing.length === 0;
+  const isGood = (pod: FleetPod) => isInService(pod) || skip.has(pod.name);
   const arrived = counted.filter((pod) => isAtGoal(scene, pod));
   const good = arrived.filter(isGood).length;
   const [next, ...others] = isScaling ? [] : update.candidates;

@@ -58,6 +58,8 @@ export type Intention =
   | { readonly kind: 'deleteClaim'; readonly claim: AsSeen; readonly ofDeletedPod?: true }
   /** A strategic merge patch. */
   | { readonly kind: 'writeClaim'; readonly claim: AsSeen; readonly patch: JsonObject }
+  /** A merge patch of a PVC of this pod, before the update of the pod. */
+  | { readonly kind: 'resizeClaim'; readonly pod: AsSeen; readonly claim: AsSeen; readonly patch: JsonObject }
   /** The jobs, each of which may exist already; then a merge patch of the revision, if there is anything to record. */
   | {
       readonly kind: 'preDownload';

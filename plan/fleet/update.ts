@@ -33,7 +33,7 @@ import { asSeen, type FleetPod } from './pods.ts';
 import { prefetchOf } from './pre-download.ts';
 import type { Prefetch } from './prefetch.ts';
 import { isUntried, type RefusedUpdates, refusalOf, refusedFor, trialsAmong } from './refused-updates.ts';
-import type { FleetScene, UpdateDemand } from './scene.ts';
+import { type FleetScene, isAtGoal, type UpdateDemand, volumesOf } from './scene.ts';
 import type { Intention, UpdateTrial } from './steps.ts';
 
 /** The pods that are to be updated, and how far the walk along them may go now. */
@@ -65,6 +65,8 @@ export type UpdateStop =
   | { readonly kind: 'writesRefused' }
   /** Another object's budget has refused it. */
   | { readonly kind: 'refused'; readonly pod: FleetPod; readonly by: string }
+  /** Its PVC differs from the template in what cannot be changed (AS-92). */
+  | { readonly kind: 'claimDiffers'; readonly pod: FleetPod; readonly claim: string }
   /** It may not be recreated, and cannot be updated in place. */
   | { readonly kind: 'impossible'; readonly pod: FleetPod; readonly because: RecreateCause };
 
@@ -153,14 +155,17 @@ function walkAlong(
 
   const isNamedBy = namedIn(permit, target);
   for (const pod of namedFirst(line.pods, permit, isNamedBy)) {
-    const isRefused = refusalOf(known, pod) !== undefined;
+    // AS-94: nothing but its volumes is to be changed.
+    const isForVolumes = scene.volumes !== undefined && isAtGoal(scene, pod);
+    const isRefused = !isForVolumes && refusalOf(known, pod) !== undefined;
     const isWaiting = isHeld(pod) || isDrained(pod);
     const hasBegun = isBegun(scene, known, pod);
     const isNamed = isNamedBy(pod);
     // What the permit is not for takes no part of the budget, unless it is asked what may go next.
     if (!isWaiting && !isNamed && !permit?.chooses) continue;
     // What was refused takes no part of it either.
-    if (isRefused || (!hasBegun && isUntried(known, pod) && !(permit && isNamed))) {
+    const isOpen = hasBegun || isForVolumes || (permit !== undefined && isNamed);
+    if (isRefused || (!isOpen && isUntried(known, pod))) {
       if (!isWaiting && startsNone) return stopAt(startsNone);
       const decision = refused.length === 0 ? decideUpdate(scene, pod, target) : undefined;
       if (decision?.kind === 'refused') return stopAt({ kind: 'impossible', pod, because: decision.because });
@@ -184,17 +189,21 @@ function walkAlong(
     const refusal = input.refusals?.find((refused) => refused.pod === pod.name);
     if (refusal) return stopAt({ kind: 'refused', pod, by: refusal.by });
 
-    const decision = decideUpdate(scene, pod, target);
-    if (decision.kind === 'refused') return stopAt({ kind: 'impossible', pod, because: decision.because });
-    const goesOn = hasBegun && decision.kind === 'inPlace';
+    const decision = isForVolumes ? undefined : decideUpdate(scene, pod, target);
+    if (decision?.kind === 'refused') return stopAt({ kind: 'impossible', pod, because: decision.because });
+    const volumes = volumesOf(scene, pod);
+    if (!hasBegun && volumes.differs) return stopAt({ kind: 'claimDiffers', pod, claim: volumes.differs });
+    const goesOn = hasBegun && decision?.kind === 'inPlace';
     // P-1: a permit to update in place is none to recreate
-    const isMore = decision.kind === 'recreate' && permit?.inPlaceOnly?.has(pod.pod.metadata.uid) === true;
+    const isMore = decision?.kind === 'recreate' && permit?.inPlaceOnly?.has(pod.pod.metadata.uid) === true;
     if (!goesOn && (!isNamed || isMore)) {
       // One that was held for an update in place, and has to be recreated after all, is chosen again.
       if (permit?.chooses && !isHeldByOperator) candidates.push(chosen(pod, decision));
       continue;
     }
-    const steps = startOf(scene, pod, decision, target);
+    // AS-93: its own update waits until they are expanded
+    const isExpanding = !hasBegun && volumes.due.length + volumes.resizing.length > 0;
+    const steps = isExpanding ? volumes.due : decision ? startOf(scene, pod, decision, target) : [];
     if (goesOn) upkeep.push(...steps);
     else if (permit !== undefined && !isHeldByOperator) {
       disruption.push(...steps);
@@ -279,12 +288,13 @@ function namedFirst(pods: readonly FleetPod[], permit: Permit | undefined, isNam
   return pods.toSorted(inOrder(first(isHeld), first(isDrained), first(isNamed)));
 }
 
-function chosen({ pod, name }: FleetPod, decision: Exclude<InPlaceDecision, { readonly kind: 'refused' }>): ChosenPod {
+function chosen(
+  { pod, name }: FleetPod,
+  decision: Exclude<InPlaceDecision, { readonly kind: 'refused' }> | undefined,
+): ChosenPod {
   const { namespace = '', uid } = pod.metadata;
-  const how =
-    decision.kind === 'inPlace'
-      ? ({ how: 'inPlace', containers: batchesOf(pod, decision.change) } as const)
-      : ({ how: 'recreate' } as const);
+  const containers = decision?.kind === 'inPlace' ? batchesOf(pod, decision.change) : [];
+  const how = decision?.kind === 'recreate' ? { how: decision.kind } : ({ how: 'inPlace', containers } as const);
   return { namespace, name, uid, ...how };
 }
 

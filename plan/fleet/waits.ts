@@ -31,6 +31,7 @@ import {
   nextRevision,
   progressOf,
   skippedPods,
+  volumesOf,
 } from './scene.ts';
 import { isHeld } from './update.ts';
 
@@ -459,7 +460,8 @@ export function imageNotReady({ scene, update }: FleetSituation): Wait | undefin
 
 export function budgetSpent({ scene, scale, update }: FleetSituation): Wait | undefined {
   if (update.stop.kind !== 'budget' && scale.spared.length === 0) return undefined;
-  const spenders = scene.counted.filter((pod) => !pod.isAvailable || pod.isSpecified || isInDoubt(scene, pod));
+  const isSpent = (pod: FleetPod) => pod.isSpecified || isInDoubt(scene, pod) || volumesOf(scene, pod).spendsBudget;
+  const spenders = scene.counted.filter((pod) => !pod.isAvailable || isSpent(pod));
   // Spent by the pods that are begun or chosen just now, which are about to be unavailable.
   if (spenders.length === 0 && update.begun.length + update.candidates.length > 0) return undefined;
   return waitInUpdate(scene, 'BudgetSpent', spenders);

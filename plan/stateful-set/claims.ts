@@ -1,6 +1,4 @@
 /** The PVCs of a StatefulSet's pods: which ones there are, and whom they belong to (AS-80 to AS-84). */
-import type { JsonObject } from '../../api/base/json.ts';
-import { parseQuantity } from '../../api/base/quantity.ts';
 import { apiVersionOf, type OwnerReference, type Resource } from '../../api/core/meta.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { ordinalIn } from '../../api/stateful-set/ordinals.ts';
@@ -14,15 +12,12 @@ import { ownerChange } from '../fleet/claims.ts';
 import type { VolumeClaim } from '../fleet/input.ts';
 import { newClaims } from '../fleet/new-pod.ts';
 import type { Intention } from '../fleet/steps.ts';
+import { claimAt, claimsByName, hasCapacity, isOfTemplate, requestsLess, templateName } from './claim.ts';
 import type { Replica, StatefulSetScene } from './scene.ts';
 
 /** The names of the claim templates. */
 export function claimTemplateNames({ spec }: Pick<StatefulSet, 'spec'>): readonly string[] {
-  return (spec.volumeClaimTemplates ?? []).map(nameOf);
-}
-
-function nameOf({ metadata }: JsonObject): string {
-  return String((metadata as JsonObject | undefined)?.name);
+  return (spec.volumeClaimTemplates ?? []).map(templateName);
 }
 
 /** AS-10, AS-83: a PVC belongs to a StatefulSet by its name, `<template>-<StatefulSet>-<ordinal>`, whoever controls it. */
@@ -34,22 +29,9 @@ export function isClaimOf(owner: StatefulSet, { metadata }: VolumeClaim): boolea
   );
 }
 
-/** The PVC of a template at an ordinal; undefined: there is none. */
-function claimAt({ owner, input }: StatefulSetScene, template: string, ordinal: number): VolumeClaim | undefined {
-  return claimsByName(input.claims).get(`${template}-${owner.metadata.name}-${ordinal}`);
-}
-
 /** The PVCs that there are at an ordinal. */
 function claimsAt(scene: StatefulSetScene, ordinal: number): readonly VolumeClaim[] {
   return claimTemplateNames(scene.owner).flatMap((template) => claimAt(scene, template, ordinal) ?? []);
-}
-
-const indexes = new WeakMap<readonly VolumeClaim[], ReadonlyMap<string, VolumeClaim>>();
-
-function claimsByName(claims: readonly VolumeClaim[]): ReadonlyMap<string, VolumeClaim> {
-  const known = indexes.get(claims) ?? new Map(claims.map((claim) => [claim.metadata.name, claim]));
-  indexes.set(claims, known);
-  return known;
 }
 
 /** Why no pod may be created at an ordinal yet (AS-31). */
@@ -172,33 +154,15 @@ export function claimCounts(scene: StatefulSetScene): NonNullable<StatefulSetSta
   const { owner, replicaPods, condemned } = scene;
   const ordinals = [...replicaPods, ...condemned].map(({ ordinal }) => ordinal);
   return (owner.spec.volumeClaimTemplates ?? []).map((template) => {
-    const volumeClaimName = nameOf(template);
+    const volumeClaimName = templateName(template);
     const claims = ordinals.flatMap((ordinal) => claimAt(scene, volumeClaimName, ordinal) ?? []);
     const fitting = claims.filter(
-      (claim) => claim.metadata.deletionTimestamp === undefined && satisfies(claim, template),
+      (claim) =>
+        claim.metadata.deletionTimestamp === undefined &&
+        isOfTemplate(claim, template) &&
+        !requestsLess(claim, template),
     );
-    const ready = fitting.filter(({ spec, status }) =>
-      isAtLeast(status?.capacity?.storage, spec?.resources?.requests?.storage),
-    );
+    const ready = fitting.filter(hasCapacity);
     return { volumeClaimName, compatibleReplicas: fitting.length, compatibleReadyReplicas: ready.length };
   });
-}
-
-function satisfies({ spec }: VolumeClaim, template: JsonObject): boolean {
-  const wanted = (template.spec ?? {}) as NonNullable<VolumeClaim['spec']>;
-  const [had, asked] = [spec?.storageClassName, wanted.storageClassName];
-  return (
-    isAtLeast(spec?.resources?.requests?.storage, wanted.resources?.requests?.storage) &&
-    isSameSet(spec?.accessModes, wanted.accessModes) &&
-    (had === undefined || asked === undefined || had === asked)
-  );
-}
-
-function isSameSet(left: readonly string[] = [], right: readonly string[] = []): boolean {
-  return left.every((value) => right.includes(value)) && right.every((value) => left.includes(value));
-}
-
-function isAtLeast(amount: string | undefined, least: string | undefined): boolean {
-  const [has, wants] = [parseQuantity(amount ?? '0')?.nano ?? 0n, parseQuantity(least ?? '0')?.nano ?? 0n];
-  return has >= wants;
 }

@@ -2,7 +2,13 @@
 import { countOf } from '../../api/base/int-or-percent.ts';
 import { preDownloadSettings } from '../../api/fleet/pre-download.ts';
 import { ordinalIn } from '../../api/stateful-set/ordinals.ts';
-import { type StatefulSet, statefulSetDefault, statefulSets, statefulSetWaits } from '../../api/stateful-set/types.ts';
+import {
+  type StatefulSet,
+  statefulSetDefault,
+  statefulSetEvent,
+  statefulSets,
+  statefulSetWaits,
+} from '../../api/stateful-set/types.ts';
 import type { FleetInput } from '../fleet/input.ts';
 import type { FleetPlanner } from '../fleet/kind.ts';
 import { workloadPlanner } from '../fleet/planner.ts';
@@ -47,7 +53,12 @@ export const statefulSetPlanner: FleetPlanner<
   emptyStatus: { replicas: 0, readyReplicas: 0, availableReplicas: 0, currentReplicas: 0, updatedReplicas: 0 },
   status: statefulSetStatus,
   // AS-80. Those of pods that are too many are changed before their deletion.
-  upkeep: ({ scene }) => claimOwners(scene, scene.replicaPods),
+  upkeep: ({ scene, update: { stop } }) => [
+    ...claimOwners(scene, scene.replicaPods),
+    ...(stop.kind === 'claimDiffers'
+      ? [{ kind: 'event', event: statefulSetEvent.claimDiffers(stop.claim) } as const]
+      : []),
+  ],
 };
 
 /** The same, in the form that watcher and command line use. */

@@ -14,7 +14,7 @@ import type { ScalePlan } from '../fleet/kind.ts';
 import { newPod } from '../fleet/new-pod.ts';
 import { deletion, writes } from '../fleet/pod-writes.ts';
 import type { FleetPod } from '../fleet/pods.ts';
-import { isAtGoal, isInDoubt } from '../fleet/scene.ts';
+import { isAtGoal } from '../fleet/scene.ts';
 import type { Intention } from '../fleet/steps.ts';
 import {
   type BlockedClaim,
@@ -25,7 +25,7 @@ import {
   losesClaim,
   missingClaims,
 } from './claims.ts';
-import { budgetOf, type Replica, type StatefulSetScene, unavailableReplicas } from './scene.ts';
+import { budgetOf, type Replica, type StatefulSetScene, spendsBudget, spentBudget } from './scene.ts';
 
 /** What keeps the pod of an ordinal from being created. */
 export interface HeldCreation {
@@ -227,13 +227,12 @@ function deleteNamed(
   const taken = new Set(busy.flatMap((step) => ('pod' in step && 'uid' in step.pod ? [step.pod.uid] : [])));
   const steps: Intention[] = [];
   const spared: FleetPod[] = [];
-  const inDoubt = scene.replicaPods.filter(({ pod }) => pod.isAvailable && isInDoubt(scene, pod));
-  let away = unavailableReplicas(scene) + inDoubt.length;
+  let away = spentBudget(scene);
   for (const replica of replicaPods.toReversed()) {
     const { pod } = replica;
     if (!pod.isSpecified || pod.isTerminating || taken.has(pod.pod.metadata.uid)) continue;
     if (losesClaim(scene, replica)) continue;
-    const isAway = !pod.isAvailable || isInDoubt(scene, pod);
+    const isAway = spendsBudget(scene, pod);
     if (!isAway && away >= maxUnavailable) {
       spared.push(pod);
       continue;

@@ -4,7 +4,9 @@ import type { FeatureGates } from '../../api/feature-gates.ts';
 import { type Ordinals, ordinalIn, ordinalsOf } from '../../api/stateful-set/ordinals.ts';
 import { type StatefulSet, type StatefulSetRollingUpdate, statefulSetDefault } from '../../api/stateful-set/types.ts';
 import type { FleetPod } from '../fleet/pods.ts';
-import type { FleetScene } from '../fleet/scene.ts';
+import { type FleetScene, isInDoubt, volumesOf } from '../fleet/scene.ts';
+import { claimAt } from './claim.ts';
+import { volumesIn } from './volumes.ts';
 
 /** A pod with the ordinal in its name. */
 export interface Replica {
@@ -40,8 +42,10 @@ export function statefulSetScene(scene: FleetScene<StatefulSet>): StatefulSetSce
     .map((pod) => ({ pod, ordinal: ordinalOf(pod.name) }))
     .toSorted((left, right) => left.ordinal - right.ordinal);
   const maxUnavailable = rollingUpdate.maxUnavailable ?? statefulSetDefault.maxUnavailable;
+  const volumes = volumesIn(scene, (template, { name }) => claimAt(scene, template, ordinalOf(name)));
   return {
     ...scene,
+    ...(volumes && { volumes }),
     rollingUpdate,
     ordinals,
     replicaPods: members.filter(({ ordinal }) => ordinals.isWanted(ordinal)),
@@ -70,7 +74,18 @@ export function budgetOf(value: IntOrPercent, replicas: number): number {
   return Math.max(countOf(value, replicas, 'down') ?? 0, 1);
 }
 
-/** AS-61: how many wanted pods are unavailable, missing ones included. */
+/** How many wanted pods are unavailable, missing ones included. */
 export function unavailableReplicas({ replicaPods, replicas }: StatefulSetScene): number {
   return replicas - replicaPods.filter(({ pod }) => pod.isAvailable).length;
+}
+
+/** AS-61: whether the pod spends the budget: it is unavailable, an update of it may still be made, or its volumes are not as wanted. */
+export function spendsBudget(scene: StatefulSetScene, pod: FleetPod): boolean {
+  return !pod.isAvailable || isInDoubt(scene, pod) || volumesOf(scene, pod).spendsBudget;
+}
+
+/** AS-61: how much of the budget is spent, by missing pods as well. */
+export function spentBudget(scene: StatefulSetScene): number {
+  const { replicaPods, replicas } = scene;
+  return replicas - replicaPods.filter(({ pod }) => !spendsBudget(scene, pod)).length;
 }

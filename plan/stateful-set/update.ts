@@ -1,9 +1,9 @@
 /** Which pods of a StatefulSet are to be updated, in which order, and within which budget (AS-50 to AS-62). */
 import { byPriority, first, inOrder } from '../fleet/order.ts';
 import type { FleetPod } from '../fleet/pods.ts';
-import { isAtGoal, isInDoubt, skippedPods, type UpdateDemand } from '../fleet/scene.ts';
+import { isAtGoal, isInDoubt, isUpToDate, skippedPods, type UpdateDemand } from '../fleet/scene.ts';
 import { isDrained, isHeld, type UpdateLine, underWayFirst } from '../fleet/update.ts';
-import { type StatefulSetScene, unavailableReplicas } from './scene.ts';
+import { type StatefulSetScene, spendsBudget, spentBudget, unavailableReplicas } from './scene.ts';
 
 /** The pods that are to be updated, with those that are where they are to go. */
 export interface StatefulSetDemand extends UpdateDemand {
@@ -13,7 +13,7 @@ export interface StatefulSetDemand extends UpdateDemand {
 
 export function updateDemand(scene: StatefulSetScene): StatefulSetDemand {
   const candidates = candidatesOf(scene);
-  const old = new Set(candidates.filter((pod) => !isAtGoal(scene, pod)));
+  const old = new Set(candidates.filter((pod) => !isUpToDate(scene, pod)));
   return { candidates, left: old.size, keeps: scene.partition, concerns: (pod) => old.has(pod) };
 }
 
@@ -40,14 +40,13 @@ function candidatesOf(scene: StatefulSetScene): readonly FleetPod[] {
 export function updateLine(scene: StatefulSetScene, { candidates }: StatefulSetDemand): UpdateLine {
   const { replicaPods, maxUnavailable, isOrdered, condemned, isUndo } = scene;
   const skip = skippedPods(scene);
-  const unavailable = unavailableReplicas(scene);
   // What is labelled to be deleted counts as gone.
-  const isAway = (pod: FleetPod) => pod.isSpecified || isInDoubt(scene, pod);
-  let away = unavailable + replicaPods.filter(({ pod }) => pod.isAvailable && isAway(pod)).length;
-  const isHeldUp = isOrdered && unavailable + condemned.length > 0; // AS-34, AS-40
+  const labelled = replicaPods.filter(({ pod }) => pod.isSpecified && !spendsBudget(scene, pod));
+  let away = spentBudget(scene) + labelled.length;
+  const isHeldUp = isOrdered && unavailableReplicas(scene) + condemned.length > 0; // AS-34, AS-40
   return {
     pods: candidates
-      .filter((pod) => !isAtGoal(scene, pod) && !pod.isSpecified && !pod.isTerminating && !skip.has(pod.name))
+      .filter((pod) => !isUpToDate(scene, pod) && !pod.isSpecified && !pod.isTerminating && !skip.has(pod.name))
       .filter(({ state }) => state !== 'PreparingDelete')
       // what is taken back begins with what is broken: everything else may wait for it
       .toSorted(
@@ -61,7 +60,7 @@ export function updateLine(scene: StatefulSetScene, { candidates }: StatefulSetD
       if (isInDoubt(scene, pod)) return true;
       // AS-34: a pod that cannot become available is taken back when a person asks for it.
       if (isHeldUp) return isHeld(pod) || isDrained(pod) || (isUndo && !pod.isAvailable);
-      if (!pod.isAvailable) return true;
+      if (spendsBudget(scene, pod)) return true;
       if (away >= maxUnavailable) return false;
       away++;
       return true;

@@ -3,7 +3,9 @@ import { statefulSetWaits } from '../../api/stateful-set/types.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
 import type { Situation } from '../fleet/kind.ts';
 import { podRef } from '../fleet/pods.ts';
+import { volumesOf } from '../fleet/scene.ts';
 import * as fleet from '../fleet/waits.ts';
+import { listed } from '../text-size.ts';
 import type { BlockedClaim } from './claims.ts';
 import type { StatefulSetScale } from './scale.ts';
 import type { StatefulSetScene } from './scene.ts';
@@ -20,10 +22,13 @@ export const statefulSetRules: readonly Rule<StatefulSetSituation>[] = [
   claimTerminating,
   claimOfEarlierPod,
   claimInDoubt,
+  claimDiffers,
   podTerminating,
   ...fleet.changing,
+  claimResizing,
   ordinalNotAvailable,
   scaleLimited,
+  fileSystemResizePending,
   ...fleet.last,
 ];
 
@@ -56,6 +61,33 @@ function heldBy(
     held.map(({ claim }) => `persistentvolumeclaim/${claim.name}`),
     statefulSetWaits[reason],
   );
+}
+
+/** AS-92. */
+function claimDiffers({ update }: StatefulSetSituation): Wait | undefined {
+  if (update.stop.kind !== 'claimDiffers') return undefined;
+  return fleet.wait(own, 'ClaimDiffers', [update.stop.pod], `PVC ${update.stop.claim}`);
+}
+
+/** AS-93. */
+function claimResizing(situation: StatefulSetSituation): Wait | undefined {
+  return forVolumes(situation, 'ClaimResizing', 'resizing');
+}
+
+/** AS-94: the pod itself is in service. */
+function fileSystemResizePending(situation: StatefulSetSituation): Wait | undefined {
+  return forVolumes(situation, 'FileSystemResizePending', 'fileSystemPending');
+}
+
+function forVolumes(
+  { scene }: StatefulSetSituation,
+  reason: 'ClaimResizing' | 'FileSystemResizePending',
+  claims: 'resizing' | 'fileSystemPending',
+): Wait | undefined {
+  const pods = scene.replicaPods.map(({ pod }) => pod).filter((pod) => volumesOf(scene, pod)[claims].length > 0);
+  if (pods.length === 0) return undefined;
+  const names = pods.flatMap((pod) => volumesOf(scene, pod)[claims]);
+  return fleet.wait(own, reason, pods, `PVCs: ${listed(names, 200)}`);
 }
 
 /** AS-33: the ordinals of these pods are not free yet. */

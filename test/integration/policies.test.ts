@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import { type CloneSet, cloneSets, cloneSetsV1alpha1 } from '../../api/cloneset/types.ts';
@@ -251,6 +252,17 @@ describeAlone('what the watcher may write of PVCs', () => {
   });
 });
 
+const persistentVolumes: Resource = {
+  ...{ group: '', version: 'v1', plural: 'persistentvolumes', kind: 'PersistentVolume', namespaced: false },
+};
+
+/** Gives, or takes away, what the roles may do with the feature gate StatefulSetAutoResizePVCGate alone. */
+async function gateRights(verb: 'apply' | 'delete'): Promise<void> {
+  const file = join(repository, 'deploy/rbac-gates/StatefulSetAutoResizePVCGate.yaml');
+  const { kubeconfig } = windlass().platform;
+  await promisify(execFile)(toolPath('kubectl'), ['--kubeconfig', kubeconfig, verb, '-f', file]);
+}
+
 describeAlone('what the watcher may write for StatefulSets', () => {
   const pvcs = kubeResource.persistentVolumeClaims;
   const ofSet = (more: object = {}) => {
@@ -309,6 +321,45 @@ describeAlone('what the watcher may write for StatefulSets', () => {
     await expect(write(pvcs, given, owned({ ...ofPod(), name: 'shop-1' }))).rejects.toMatchObject(refused);
     await expect(write(pvcs, given, owned(ofSet({ controller: true })))).rejects.toMatchObject(refused);
     await expect(watcher.delete(pvcs, refOf(given), dryRun)).rejects.toMatchObject(refused);
+  });
+
+  it('AS-92: is the size of a PVC, where the feature gate gives the right', async () => {
+    const { kube } = windlass().cluster;
+    const name = `volumes-${namespace}`;
+    const named = { storageClassName: name, resources: { requests: { storage: '1Mi' } } };
+    const spec = { accessModes: ['ReadWriteOnce'], ...named };
+    await kube.create(kubeResource.storageClasses, {
+      ...{ metadata: { name }, provisioner: 'test.windlass.io/none', allowVolumeExpansion: true },
+    });
+    await kube.create(persistentVolumes, {
+      metadata: { name },
+      spec: {
+        ...{ accessModes: spec.accessModes, storageClassName: name, capacity: { storage: '1Mi' } },
+        ...{ claimRef: { namespace, name: 'grown-shop-0' }, hostPath: { path: '/tmp/none' } },
+      },
+    } as never);
+    try {
+      const made = { metadata: { namespace, name: 'grown-shop-0', annotations: { note: 'x' } }, spec };
+      await kube.create(pvcs, { ...made, spec: { ...spec, volumeName: name } });
+      const bound = await waitFor('the PVC to be bound', async () => {
+        const found = await kube.get<KubeObject & { readonly status?: { readonly phase?: string } }>(
+          pvcs,
+          made.metadata,
+        );
+        return found.status?.phase === 'Bound' && found;
+      });
+      const mark = { metadata: { annotations: { 'apps.kruise.io/owned-by-asts': 'shop' } } };
+      const grown = { ...mark, spec: { resources: { requests: { storage: '2Mi' } } } };
+      await expect(write(pvcs, bound, grown)).rejects.toMatchObject(refused);
+      await gateRights('apply');
+      await waitFor('the right', () => write(pvcs, bound, grown).catch(() => false));
+      await expect(write(pvcs, bound, { metadata: { annotations: { note: 'y' } } })).rejects.toMatchObject(refused);
+      await expect(write(pvcs, bound, { metadata: { labels } })).rejects.toMatchObject(refused);
+    } finally {
+      await gateRights('delete');
+      await kube.delete(persistentVolumes, { name });
+      await kube.delete(kubeResource.storageClasses, { name });
+    }
   });
 
   it('AS-11: is the controller of a pod that has none, and of no other', async () => {

@@ -12,7 +12,7 @@ export interface PlatformPhaseOptions {
 }
 
 /** Of e2e tests, beside those of the local platform. */
-export const e2eFeatureGates = 'SidecarTerminator=true';
+export const e2eFeatureGates = 'SidecarTerminator=true,StatefulSetAutoResizePVCGate=true';
 
 /** The phases that need a cluster. */
 export function platformPhases(options: PlatformPhaseOptions): readonly Phase[] {

@@ -833,7 +833,8 @@ export class CloneSetPlay {
       case 'adoptPod':
         throw this.#broken('a CloneSet adopts nothing');
       case 'createClaim':
-        throw this.#broken('a CloneSet creates PVCs with their pods only');
+      case 'resizeClaim':
+        throw this.#broken('a CloneSet creates PVCs with their pods only, and resizes none');
       case 'event':
       case 'tryUpdate':
         return;

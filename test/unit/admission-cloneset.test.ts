@@ -383,6 +383,7 @@ describe('validating admission of CloneSets', () => {
     const client = cluster.client();
     const asked: string[] = [];
     const lookUps = lookUpsIn({
+      list: (resource, options) => client.list(resource, options),
       get: (resource, ref, options) => {
         asked.push(ref.name);
         return client.get(resource, ref, options);
@@ -407,6 +408,7 @@ describe('validating admission of CloneSets', () => {
     const answer = Promise.withResolvers<never>();
     const signals: AbortSignal[] = [];
     const lookUps = lookUpsIn({
+      list: () => answer.promise,
       get: (_resource, _ref, options) => {
         if (options?.signal) signals.push(options.signal);
         return answer.promise;

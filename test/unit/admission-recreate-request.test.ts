@@ -270,6 +270,7 @@ describe('admission of a ContainerRecreateRequest', () => {
       pod: () => Promise.reject(new Error('was asked')),
       node: () => Promise.reject(new Error('was asked')),
       revision: () => Promise.reject(new Error('was asked')),
+      storageClass: () => Promise.reject(new Error('was asked')),
     };
     const oldObject = draft('v1beta1', {}, { labels: { 'crr.apps.kruise.io/active': 'true' }, finalizers: ['f'] });
     const object = { ...draft('v1beta1', {}, { annotations: { a: 'b' } }), status: { phase: 'Completed' } };

@@ -17,6 +17,7 @@ import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { type NodeImage, nodeImages } from '../../api/node-image/types.ts';
+import { seriesOf } from '../../api/stateful-set/ordinals.ts';
 import { type Cache, compareVersions } from '../../kube/cache.ts';
 import type { ListOptions } from '../../kube/client.ts';
 import type { Term } from '../../kube/leader.ts';
@@ -201,10 +202,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       revisions: [...ownedBy(this.#revisions, resource, uid), ...orphansIn(this.#revisions, namespace)],
       pullJobs: ownedBy(this.#pullJobs, resource, uid),
     };
-    const unanswered = [...found.claims, ...found.pods].flatMap(({ metadata }) => {
-      const untilMs = this.#unanswered.untilMs(metadata.uid, now());
-      return untilMs === undefined ? [] : [[metadata.uid, untilMs] as const];
-    });
+    const unanswered = this.#unansweredOf([...found.claims, ...found.pods]);
     const isPrefetched = prefetchShare(owner) !== undefined;
     const around = { ...found, ...(isPrefetched && { nodeImages: imagesOn(found.pods, this.#nodes, this.#images) }) };
     const input = fleetInput(owner, around, {
@@ -220,7 +218,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       spentNames: this.#spent.size,
       ...(refused && { refused }),
       ...(inDoubt && { inDoubt }),
-      ...(unanswered.length > 0 && { unanswered: new Map(unanswered) }),
+      ...(unanswered && { unanswered }),
       // a failing pod that is tried first in each pass would starve those behind it
       ...(failures ? { failures } : { mostStarts: mostAtOnce.starts }),
     });
@@ -250,6 +248,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       case 'writePod':
       case 'updatePod':
       case 'recreatePod':
+      case 'resizeClaim':
         return step.pod;
       default:
         return undefined;
@@ -270,7 +269,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       return seen;
     } catch (error) {
       if (isCreation) this.#growing.delete(uid);
-      const about = step.kind === 'writeClaim' ? step.claim : step.kind === 'deletePod' ? step.pod : undefined;
+      const about = 'claim' in step ? step.claim : step.kind === 'deletePod' ? step.pod : undefined;
       if (about && mayBeMade(error)) this.#unanswered.add(about.uid, this.#context.now());
       throw error;
     }
@@ -426,6 +425,16 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     return left.size === 0 ? undefined : new Set(left.keys());
   }
 
+  #unansweredOf(objects: readonly KubeObject[]): ReadonlyMap<string, number> | undefined {
+    if (this.#unanswered.size === 0) return undefined;
+    const nowMs = this.#context.now();
+    const known = objects.flatMap(({ metadata: { uid } }) => {
+      const untilMs = this.#unanswered.untilMs(uid, nowMs);
+      return untilMs === undefined ? [] : [[uid, untilMs] as const];
+    });
+    return known.length === 0 ? undefined : new Map(known);
+  }
+
   /** The steps of a workload that have failed and are still to be done, as input of the planner. */
   #failuresOf(uid: string): FleetFailures | undefined {
     const failed = this.#queue?.failedSteps(uid) ?? [];
@@ -530,7 +539,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
 
   /** The workloads of which a pod may have the name of this one: `web` of `web-7`. */
   #namesakesOf({ metadata: { name, namespace = '' } }: Pod): readonly string[] {
-    const ownerName = /^(.+)-\d+$/.exec(name)?.[1];
+    const ownerName = seriesOf(name);
     const owners = ownerName === undefined ? [] : inNamespace(this.#owners, namespace);
     return owners.filter(({ metadata }) => metadata.name === ownerName).map(({ metadata }) => metadata.uid);
   }
@@ -579,6 +588,7 @@ function partOf({ kind }: FleetStep<unknown>): 'scale' | 'update' | undefined {
     case 'writePod':
     case 'updatePod':
     case 'recreatePod':
+    case 'resizeClaim':
       return 'update';
     default:
       return undefined;

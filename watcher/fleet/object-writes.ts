@@ -1,6 +1,6 @@
 /** Writes of objects as they were when something was decided about them. */
 
-import { type JsonObject, mergePatchTo } from '../../api/base/json.ts';
+import { type JsonObject, mergePatchTo, objectOr } from '../../api/base/json.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import type { Cache } from '../../kube/cache.ts';
@@ -11,25 +11,23 @@ import type { Seen } from './kind.ts';
 
 type Shown = Pick<Cache<KubeObject>, 'seen' | 'deletionSeen'>;
 
-/** A merge patch of this version of an object; undefined when there is another one by now. */
+/**
+ * A patch of this version of an object; undefined when there is another one by now, or when nothing was to be changed: to look again
+ * for that would have no end.
+ */
 export async function patchAsSeen(
   kube: Pick<KubeWriter, 'patch'>,
   resource: Resource,
   cache: Pick<Shown, 'seen'>,
   { namespace, name, uid, resourceVersion }: AsSeen,
   patch: JsonObject,
-  subresource?: string,
+  { subresource, as = 'merge' }: { readonly subresource?: string; readonly as?: 'merge' | 'strategic' } = {},
 ): Promise<Seen | undefined> {
-  const metadata = { ...(patch.metadata as JsonObject | undefined), uid, resourceVersion };
+  const body = { ...patch, metadata: { ...objectOr(patch.metadata), uid, resourceVersion } };
   const options = subresource === undefined ? {} : { subresource };
-  try {
-    const body = { ...patch, metadata };
-    const written = await kube.patch(resource, { namespace, name }, 'merge', body, options);
-    return (signal) => cache.seen(uid, written.metadata.resourceVersion, signal);
-  } catch (error) {
-    if (hasMovedOn(error)) return undefined;
-    throw error;
-  }
+  const written = await unlessMovedOn(kube.patch<KubeObject>(resource, { namespace, name }, as, body, options));
+  if (written === undefined || written.metadata.resourceVersion === resourceVersion) return undefined;
+  return (signal) => cache.seen(uid, written.metadata.resourceVersion, signal);
 }
 
 /** Writes the status of an object that has not changed since. */
@@ -41,7 +39,7 @@ export async function patchStatus(
   status: object,
 ): Promise<Seen | undefined> {
   const patch = { status: mergePatchTo((owner.status ?? {}) as JsonObject, status as JsonObject) };
-  return await patchAsSeen(kube, resource, cache, asSeen(owner), patch, 'status');
+  return await patchAsSeen(kube, resource, cache, asSeen(owner), patch, { subresource: 'status' });
 }
 
 /** Deletes an object, unless it has changed or gone. */

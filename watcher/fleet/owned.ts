@@ -5,6 +5,7 @@
 
 import type { KubeObject, OwnerReference, Resource } from '../../api/core/meta.ts';
 import { fleetOf } from '../../api/fleet/fleet-kinds.ts';
+import { seriesOf } from '../../api/stateful-set/ordinals.ts';
 import type { Cache } from '../../kube/cache.ts';
 
 type Kind = Pick<Resource, 'group' | 'kind'>;
@@ -25,7 +26,7 @@ export const orphanIndex = {
 /** Finds PVCs by namespace and name without the ordinal: `shop/data-web` for `data-web-0`. */
 export const seriesIndex = {
   series: ({ metadata: { namespace = '', name } }: KubeObject): readonly string[] => {
-    const series = /^(.+)-\d+$/.exec(name)?.[1];
+    const series = seriesOf(name);
     return series === undefined ? [] : [`${namespace}/${series}`];
   },
 } as const;

@@ -4,7 +4,7 @@
  * another look anyway.
  */
 
-import { type JsonObject, objectOr } from '../../api/base/json.ts';
+import type { JsonObject } from '../../api/base/json.ts';
 import type { EventText } from '../../api/core/event.ts';
 import { failureTypeOf } from '../../api/core/failure.ts';
 import { labelMatcher } from '../../api/core/label-selector.ts';
@@ -53,6 +53,9 @@ export interface FleetEvents {
   deleteFailed(pod: string, why: string): EventText;
   claimDeleteFailed(claim: string, why: string): EventText;
   claimUpdateFailed(claim: string, why: string): EventText;
+  /** Of kinds whose PVCs are resized. */
+  claimResized?(claim: string, pod: string): EventText;
+  claimResizeFailed?(claim: string, why: string, pod: string): EventText;
   /** Of a write of a pod that is no update. Absent: nothing is said of it. */
   writeFailed?(pod: string, why: string): EventText;
   updatedInPlace(pod: string, revision: string): EventText;
@@ -99,6 +102,7 @@ export function togetherOf({ kind }: FleetStep<unknown>): Together {
     case 'createClaim':
     case 'deleteClaim':
     case 'writeClaim':
+    case 'resizeClaim':
     case 'deleteRevision':
     case 'deletePullJob':
       return 'freely';
@@ -120,6 +124,7 @@ export function retryKeyOf(step: FleetStep<unknown>): string {
       return `${step.kind} ${step.name}`;
     case 'deleteClaim':
     case 'writeClaim':
+    case 'resizeClaim':
       return `${step.kind} ${step.claim.uid}`;
     case 'patchRevision':
     case 'deleteRevision':
@@ -226,9 +231,18 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
         if (!mayGoOn()) return undefined;
         return this.#told(
           owner,
-          this.#writeClaim(step),
+          patchAsSeen(kube, kubeResource.persistentVolumeClaims, caches.claims, step.claim, step.patch, {
+            as: 'strategic',
+          }),
           () => undefined,
           (why) => events.claimUpdateFailed(step.claim.name, why),
+        );
+      case 'resizeClaim':
+        return this.#told(
+          owner,
+          patchAsSeen(kube, kubeResource.persistentVolumeClaims, caches.claims, step.claim, step.patch),
+          () => events.claimResized?.(step.claim.name, step.pod.name),
+          (why) => events.claimResizeFailed?.(step.claim.name, why, step.pod.name),
         );
     }
   }
@@ -390,17 +404,6 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       ),
     );
     return all([pod, ...claims.filter((seen) => seen !== undefined)]);
-  }
-
-  /** Undefined: it has changed since, or nothing was to be changed; to look again for that would have no end. */
-  async #writeClaim({ claim, patch }: Extract<Intention, { kind: 'writeClaim' }>): Promise<Seen | undefined> {
-    const { kube, caches } = this.#options;
-    const { namespace, name, uid, resourceVersion } = claim;
-    const body = { ...patch, metadata: { ...objectOr(patch.metadata), uid, resourceVersion } };
-    const claims = kubeResource.persistentVolumeClaims;
-    const written = await unlessMovedOn(kube.patch<KubeObject>(claims, { namespace, name }, 'strategic', body));
-    if (written === undefined || written.metadata.resourceVersion === resourceVersion) return undefined;
-    return (signal) => caches.claims.seen(uid, written.metadata.resourceVersion, signal);
   }
 
   /** The workload is asked for first: one that is being deleted, or that has been recreated, adopts nothing. */

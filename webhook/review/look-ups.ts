@@ -4,42 +4,60 @@ import type { Node } from '../../api/core/node.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
+import { defaultStorageClass, type StorageClass } from '../../api/stateful-set/claim-templates.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { LookUpFailed } from './review.ts';
+
+/** StorageClasses among which the default one is looked for. */
+const mostClasses = 500;
 
 /** What admission reads from the API server during a request. Undefined: the object does not exist. */
 export interface LookUps {
   pod(namespace: string, name: string, signal: AbortSignal): Promise<Pod | undefined>;
   node(name: string, signal: AbortSignal): Promise<Node | undefined>;
   revision(namespace: string, name: string, signal: AbortSignal): Promise<ControllerRevision | undefined>;
+  /** Without a name: the default one. */
+  storageClass(name: string | undefined, signal: AbortSignal): Promise<StorageClass | undefined>;
 }
 
 /** Reads without a cache, which end with the signal. A failure rejects with LookUpFailed. */
-export function lookUpsIn(client: Pick<KubeClient, 'get'>): LookUps {
+export function lookUpsIn(client: Pick<KubeClient, 'get' | 'list'>): LookUps {
   const shared = new SharedCalls();
 
-  async function find<T extends KubeObject>(
+  async function lookUp<Result>(
+    what: string,
+    signal: AbortSignal,
+    call: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result | undefined> {
+    try {
+      return await shared.join(what, signal, (joint) => onceMore(joint, () => call(joint)));
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      throw new LookUpFailed(`Cannot look up ${what}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+
+  function find<T extends KubeObject>(
     resource: Resource,
     ref: { readonly namespace?: string; readonly name: string },
     signal: AbortSignal,
   ): Promise<T | undefined> {
-    try {
-      const key = `${resource.plural} ${ref.namespace ?? ''}/${ref.name}`;
-      return await shared.join(key, signal, (joint) =>
-        onceMore(joint, () => client.get<T>(resource, ref, { signal: joint })),
-      );
-    } catch (error) {
-      if (isMissing(error)) return undefined;
-      const name = ref.namespace === undefined ? ref.name : `${ref.namespace}/${ref.name}`;
-      const why = error instanceof Error ? error.message : String(error);
-      throw new LookUpFailed(`Cannot look up ${resource.kind} "${name}": ${why}`);
-    }
+    const name = ref.namespace === undefined ? ref.name : `${ref.namespace}/${ref.name}`;
+    return lookUp(`${resource.kind} "${name}"`, signal, (joint) => client.get<T>(resource, ref, { signal: joint }));
   }
   return {
     pod: (namespace, name, signal) => find<Pod>(kubeResource.pods, { namespace, name }, signal),
     node: (name, signal) => find<Node>(kubeResource.nodes, { name }, signal),
     revision: (namespace, name, signal) =>
       find<ControllerRevision>(kubeResource.controllerRevisions, { namespace, name }, signal),
+    async storageClass(name, signal) {
+      const resource = kubeResource.storageClasses;
+      if (name !== undefined) return await find<StorageClass>(resource, { name }, signal);
+      const page = await lookUp('the default StorageClass', signal, (joint) =>
+        client.list<StorageClass>(resource, { limit: mostClasses, signal: joint }),
+      );
+      return defaultStorageClass(page?.items ?? []);
+    },
   };
 }
 
