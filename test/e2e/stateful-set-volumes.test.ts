@@ -21,8 +21,8 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await local?.close();
   await Promise.all(drivers.map((driver) => driver.stop()));
+  await local?.close();
 });
 
 async function aDriver(options: Parameters<typeof VolumeDriver.start>[1] = {}): Promise<VolumeDriver> {
