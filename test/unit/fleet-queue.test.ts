@@ -302,7 +302,7 @@ describe('upkeep', () => {
     expect(restarts(cluster)).toBe(1);
   });
 
-  it('CS-13: never decides on a world that lacks its own writes, however late the cache is', async () => {
+  it('CS-13, AS-24: never decides on a world that lacks its own writes, however late the cache is', async () => {
     const cluster = new TrivialCluster();
     const { queue } = queueOver(cluster);
     cluster.put(fleet({ replicas: 3 }));

@@ -6,34 +6,17 @@ import { parseFeatureGates } from '../../api/feature-gates.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { statusSchema } from '../../api/stateful-set/schema.ts';
 import { type StatefulSet, statefulSetWaits } from '../../api/stateful-set/types.ts';
-import type { FleetInput, VolumeClaim } from '../../plan/fleet/input.ts';
+import type { VolumeClaim } from '../../plan/fleet/input.ts';
 import { nothingYet } from '../../plan/starting.ts';
 import { statefulSetWorkloads } from '../../plan/stateful-set/planner.ts';
 import { strategicMerge } from '../support/fake-api/strategic-merge.ts';
 import { permitForAll } from '../support/permits.ts';
 import { recorded } from '../support/recorded.ts';
 import { refusedUpdates, trialsIn } from '../support/refused-updates.ts';
+import { begun, created, deleted, ordered, type Plan, plan, reason, specified } from '../support/stateful-set-plan.ts';
 import { claim, data, fresh, now, old, pod, pods, set, template, uid } from '../support/stateful-set-world.ts';
 
 const permit = permitForAll(fresh.metadata.name);
-
-function plan(owner: StatefulSet, of: readonly Pod[], more: Partial<FleetInput<StatefulSet>> = {}) {
-  const counts = { replicas: 0, readyReplicas: 0, availableReplicas: 0, currentReplicas: 0, updatedReplicas: 0 };
-  return statefulSetWorkloads.plan({
-    owner: { ...owner, status: { ...counts, currentRevision: old.metadata.name } },
-    ...{ pods: of, claims: [], revisions: [old, fresh], gates: parseFeatureGates() },
-    ...{ hasResizeSubresource: true, nowMs: Date.parse(now), isSpent: () => false },
-    ...more,
-  });
-}
-
-type Plan = ReturnType<typeof plan>;
-const created = ({ upkeep }: Plan) => upkeep.flatMap((step) => (step.kind === 'createPod' ? [step.name] : []));
-const deleted = ({ upkeep }: Plan) => upkeep.flatMap((step) => (step.kind === 'deletePod' ? [step.pod.name] : []));
-const begun = ({ disruption }: Plan) => disruption.flatMap((step) => ('pod' in step ? [step.pod.name] : []));
-const reason = ({ status }: Plan) => status?.waitingFor?.reason;
-const ordered = { podManagementPolicy: 'OrderedReady' } as const;
-const specified = { 'apps.kruise.io/specified-delete': 'true' };
 
 describe('creating and keeping', () => {
   it('AS-10, AS-15: gives a pod its name, host name, subdomain, labels and PVCs, which nobody owns yet', () => {
@@ -221,7 +204,7 @@ describe('updating', () => {
     expect(begun(plan(set({}, { ...inPlace, partition: 3 }), pods(3), { permit }))).toEqual([]);
   });
 
-  it('AS-51: a new pod below the partition is of the current revision', () => {
+  it('AS-21, AS-51: a new pod below the partition is of the current revision', () => {
     const { upkeep } = plan(set({}, { partition: 1 }), []);
     const revisions = upkeep.flatMap((step) =>
       step.kind === 'createPod'
@@ -382,7 +365,7 @@ describe('updating', () => {
     expect([deleted(result), reason(result)]).toEqual([['web-0'], 'BudgetSpent']);
   });
 
-  it('P-7: a pod of which an update got no answer counts as unavailable', () => {
+  it('P-7, AS-24: a pod of which an update got no answer counts as unavailable', () => {
     const inDoubt = new Set(['web-2-uid']);
     expect(deleted(plan(set(), [pod(0), pod(1, { labels: specified }), pod(2)], { permit, inDoubt }))).toEqual([]);
     const owner = set({ replicas: 5 }, { ...inPlace, maxUnavailable: 2 });
