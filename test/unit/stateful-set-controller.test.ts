@@ -12,7 +12,7 @@ import { FleetQueue } from '../../watcher/fleet/queue.ts';
 import { statefulSetController } from '../../watcher/kinds/stateful-set/controller.ts';
 import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
-import { claim, data, fresh, now, pod, pods, set, uid } from '../support/stateful-set-world.ts';
+import { claim, data, fresh, now, old, pod, pods, set, uid } from '../support/stateful-set-world.ts';
 import { waitFor } from '../support/wait.ts';
 
 const running: RunningController[] = [];
@@ -324,4 +324,154 @@ describe('adoption', () => {
     await waitFor('the deletion', () => controller.writes.some(calls('delete', 'pods', 'web-4')));
     expect(eventsIn(controller)).toEqual(['SuccessfulDelete: delete Pod web-4 in StatefulSet web successful']);
   });
+});
+
+describe('a pass', () => {
+  const refusal = (message: string) => new KubeError({ status: 403, message });
+  const quota = () => refusal('pods "web-1" is forbidden: exceeded quota: pods');
+
+  it('AS-2a: writes nothing of the StatefulSet but its status, and that only when it differs', async () => {
+    const controller = await run(set(), { pods: pods(3, upToDate) });
+    await waitFor('the status', () => statusIn(controller)?.readyReplicas === 3);
+    const look = () => controller.cluster.look<StatefulSet>(statefulSets, { namespace: 'shop', name: 'web' });
+    const before = look();
+    const unnamed = pod(1, { ...upToDate, labels: { 'statefulset.kubernetes.io/pod-name': '' } });
+    controller.cluster.put(kubeResource.pods, unnamed);
+    await waitFor('a further pass', () => controller.writes.some(calls('patch', 'pods', 'web-1')));
+    controller.cluster.put(kubeResource.pods, pod(1, { ...upToDate, ready: false }));
+    await waitFor('the change', () => statusIn(controller)?.readyReplicas === 2);
+    const bodies = controller.writes
+      .filter(({ plural }) => plural === 'statefulsets')
+      .map(({ body }) => body as object);
+    expect(bodies.map((body) => Object.keys(body))).toEqual([
+      ['status', 'metadata'],
+      ['status', 'metadata'],
+    ]);
+    const { resourceVersion, ...metadata } = look()?.metadata ?? pod(0).metadata;
+    expect(before).toMatchObject({ metadata, spec: look()?.spec });
+  });
+
+  it('AS-20b: that has failed writes its status all the same, and deletes revisions that nobody uses', async () => {
+    const cluster = new MemoryCluster();
+    cluster.put(kubeResource.controllerRevisions, old);
+    const meet = (call: SeenCall) => {
+      if (calls('create', 'pods', 'web-1')(call)) throw quota();
+    };
+    const owner = set({ revisionHistoryLimit: 0 });
+    const controller = await run(owner, { pods: [pod(0, upToDate), pod(2, upToDate)] }, { cluster, meet });
+    await waitFor('the failure', () => statusIn(controller)?.waitingFor?.reason === 'CannotCreate');
+    expect(statusIn(controller)).toMatchObject({
+      observedGeneration: 1,
+      replicas: 2,
+      updateRevision: fresh.metadata.name,
+    });
+    await waitFor('one revision', () => cluster.all(kubeResource.controllerRevisions).length === 1);
+    expect(controller.writes.filter(calls('create', 'pods', 'web-1'))).toEqual([]);
+  });
+
+  it('AS-38: creates from the lowest ordinal up, in groups that grow, and no further group after an error', async () => {
+    const attempts: string[] = [];
+    let isRefusing = true;
+    const meet = (call: SeenCall) => {
+      if (call.verb !== 'create' || call.plural !== 'pods') return;
+      attempts.push(call.name);
+      if (isRefusing && call.name === 'web-1') throw quota();
+    };
+    const controller = await run(set({ replicas: 7 }), { pods: [] }, { meet });
+    await waitFor('a further attempt', () => attempts.filter((name) => name === 'web-1').length > 1);
+    expect(attempts.slice(0, 3)).toEqual(['web-0', 'web-1', 'web-2']);
+    expect(new Set(attempts)).toEqual(new Set(['web-0', 'web-1', 'web-2']));
+    isRefusing = false;
+    await waitFor(
+      'all pods',
+      () => statusIn(controller)?.replicas === 7 || controller.cluster.all(kubeResource.pods).length === 7,
+    );
+    expect(attempts.slice(-4)).toEqual(['web-3', 'web-4', 'web-5', 'web-6']);
+  });
+
+  it('AS-65: that a budget refuses is tried again, and asks for no budget itself', async () => {
+    const labelled = pod(1, { ...upToDate, labels: { 'apps.kruise.io/specified-delete': 'true' } });
+    let attempts = 0;
+    const meet = (call: SeenCall) => {
+      if (!calls('delete', 'pods', 'web-1')(call)) return;
+      attempts += 1;
+      if (attempts < 3) throw refusal('admission webhook "vpod.kb.io" denied the request: not allowed by pub "web"');
+    };
+    const controller = await run(set(), { pods: [pod(0, upToDate), labelled, pod(2, upToDate)] }, { meet });
+    await waitFor('the deletion', () => controller.writes.some(calls('delete', 'pods', 'web-1')));
+    expect(attempts).toBe(3);
+    const failed = eventsIn(controller).filter((event) => event.startsWith('FailedDelete'));
+    expect(failed[0]).toContain('not allowed by pub "web"');
+    expect(controller.cluster.calls.filter((call) => call.includes('podunavailablebudgets'))).toEqual([]);
+  });
+
+  it('AS-70a: that sees a labelled pod in a quiet set deletes it, and a new one takes its place', async () => {
+    const controller = await run(set(), { pods: pods(3, upToDate) });
+    await waitFor('the status', () => statusIn(controller)?.readyReplicas === 3);
+    const labelled = pod(1, { ...upToDate, labels: { 'apps.kruise.io/specified-delete': '' } });
+    controller.cluster.put(kubeResource.pods, labelled);
+    await waitFor('the deletion', () => controller.writes.some(calls('delete', 'pods', 'web-1')));
+    controller.cluster.remove(kubeResource.pods, { namespace: 'shop', name: 'web-1' });
+    const { metadata } = await waitFor('the new pod', () => podIn(controller, 'web-1'));
+    expect(metadata.uid).not.toBe('web-1-uid');
+    expect(metadata.labels).toMatchObject({ 'controller-revision-hash': fresh.metadata.name });
+    expect(metadata.labels).not.toHaveProperty(['apps.kruise.io/specified-delete']);
+  });
+});
+
+describe('AS-25: a StatefulSet at rest is woken', () => {
+  const web1 = { namespace: 'shop', name: 'web-1' };
+  const stray = { ...orphaned(pod(1, { ...upToDate, labels: { app: 'db' } })) };
+  const pending = pod(1, { ...upToDate, phase: 'Pending', ready: false });
+  const atRest = pod(1, upToDate);
+
+  it.each<
+    [what: string, before: Pod, change: (cluster: MemoryCluster) => void, does: [SeenCall['verb'], string, string]]
+  >([
+    [
+      'by a change of its own',
+      atRest,
+      (cluster) => cluster.put(statefulSets, of({ replicas: 4 })),
+      ['create', 'pods', 'web-3'],
+    ],
+    ['by the end of a pod', atRest, (cluster) => cluster.remove(kubeResource.pods, web1), ['create', 'pods', 'web-1']],
+    [
+      'by a change of a pod',
+      atRest,
+      (cluster) => cluster.put(kubeResource.pods, pod(1, { ...upToDate, phase: 'Failed' })),
+      ['delete', 'pods', 'web-1'],
+    ],
+    [
+      'by a pod that loses it as owner',
+      atRest,
+      (cluster) => cluster.put(kubeResource.pods, stray),
+      ['create', 'pods', 'web-1'],
+    ],
+    [
+      'by an orphan that begins to match',
+      stray,
+      (cluster) => cluster.put(kubeResource.pods, orphaned(atRest)),
+      ['patch', 'pods', 'web-1'],
+    ],
+    [
+      'by the end of a PVC',
+      pending,
+      (cluster) => cluster.remove(kubeResource.persistentVolumeClaims, { ...web1, name: 'data-web-1' }),
+      ['create', 'persistentvolumeclaims', 'data-web-1'],
+    ],
+  ])('%s', async (_, before, change, does) => {
+    const claims = [0, 1, 2].map((ordinal) => asObject(claim(ordinal)));
+    const controller = await run(of(), { pods: [pod(0, upToDate), before, pod(2, upToDate)], claims });
+    await waitFor('the status', () => statusIn(controller)?.observedGeneration === 1);
+    await waitFor('the end of the pass', () => before !== stray || failedSteps(controller).length > 0);
+    const isDone = calls(...does);
+    const earlier = controller.writes.filter(isDone).length;
+    change(controller.cluster);
+    await waitFor(does.join(' '), () => controller.writes.filter(isDone).length > earlier);
+  });
+
+  function of(spec: Parameters<typeof set>[0] = {}): StatefulSet {
+    const owner = set({ volumeClaimTemplates: [data], ...spec });
+    return { ...owner, metadata: { ...owner.metadata, generation: spec.replicas === undefined ? 1 : 2 } };
+  }
 });
