@@ -8,6 +8,7 @@ import type { StatefulSet, StatefulSetRollingUpdate, StatefulSetSpec } from '../
 import type { FleetInput, VolumeClaim } from '../../plan/fleet/input.ts';
 import type { FleetPod, Members } from '../../plan/fleet/pods.ts';
 import type { Intention } from '../../plan/fleet/steps.ts';
+import { hasCapacity, requestsLess } from '../../plan/stateful-set/claim.ts';
 import { statefulSetPlanner } from '../../plan/stateful-set/planner.ts';
 import type { StatefulSetScale } from '../../plan/stateful-set/scale.ts';
 import { budgetOf, ordinalsFor, replicasOf, type StatefulSetScene } from '../../plan/stateful-set/scene.ts';
@@ -59,7 +60,7 @@ class StatefulSetSubject implements Subject<StatefulSet, Input, StatefulSetScene
         ...spec,
         template,
         ...(lifecycle && { lifecycle }),
-        ...(hasClaims && { volumeClaimTemplates: [data] }),
+        ...(hasClaims && { volumeClaimTemplates: [data], volumeClaimUpdateStrategy: { type: 'OnPodRollingUpdate' } }),
         persistentVolumeClaimRetentionPolicy: { whenScaled },
       },
       rollingUpdate,
@@ -96,7 +97,12 @@ class StatefulSetSubject implements Subject<StatefulSet, Input, StatefulSetScene
       what: `the user wants whenScaled ${whenScaled}`,
       take: () => stage.changeSpec({ persistentVolumeClaimRetentionPolicy: { whenScaled } }),
     });
-    return [reserve(), reserve(1), reserve('0-1'), keep('Retain'), keep('Delete')];
+    const resize = (storage: string): Step => ({
+      what: `the user wants volumes of ${storage}`,
+      take: () => stage.changeSpec({ volumeClaimTemplates: [sized(storage)] }),
+    });
+    const sizes = this.#cast.hasClaims ? [resize('1Gi'), resize('2Gi'), resize('3Gi')] : [];
+    return [reserve(), reserve(1), reserve('0-1'), keep('Retain'), keep('Delete'), ...sizes];
   }
 
   userStepsFor(stage: Stage<StatefulSet>, pod: Pod): readonly Step[] {
@@ -108,8 +114,24 @@ class StatefulSetSubject implements Subject<StatefulSet, Input, StatefulSetScene
     return [{ what: `the user makes ${pod.metadata.name} an orphan`, take }];
   }
 
-  /** The garbage collector. */
   natureSteps(stage: Stage<StatefulSet>): readonly Step[] {
+    return [...this.#collectorSteps(stage), ...this.#driverSteps(stage)];
+  }
+
+  /** The driver of the volumes. */
+  #driverSteps({ store }: Stage<StatefulSet>): readonly Step[] {
+    const due = store.all<VolumeClaim>('claim').filter((claim) => !hasCapacity(claim));
+    return due.map((claim) => ({
+      what: `${claim.metadata.name} is expanded`,
+      take: () => {
+        const { storage = '' } = claim.spec?.resources?.requests ?? {};
+        store.put('claim', { ...claim, status: { capacity: { storage } } });
+      },
+    }));
+  }
+
+  /** The garbage collector. */
+  #collectorSteps(stage: Stage<StatefulSet>): readonly Step[] {
     const { store } = stage;
     const uids = new Set(store.pods.map(({ metadata }) => metadata.uid));
     return store.all<VolumeClaim>('claim').flatMap((claim): readonly Step[] => {
@@ -210,13 +232,15 @@ class StatefulSetSubject implements Subject<StatefulSet, Input, StatefulSetScene
   }
 
   checkTruth(stage: Stage<StatefulSet>, { counted }: Members): void {
-    const { owner } = stage;
+    const { owner, store } = stage;
     const replicas = replicasOf(owner);
     const { maxUnavailable = 1 } = owner.spec.updateStrategy?.rollingUpdate ?? {};
     const budget = budgetOf(maxUnavailable, replicas);
-    const available = counted.filter(({ isAvailable }) => isAvailable).length;
+    const isExpanding = (pod: string) =>
+      store.all<VolumeClaim>('claim').some((claim) => claim.metadata.name === `data-${pod}` && !hasCapacity(claim));
+    const available = counted.filter(({ name, isAvailable }) => isAvailable && !isExpanding(name)).length;
     if (available < replicas - budget) {
-      throw stage.broken(`${available} pods of ${replicas} are available, ${budget} may be missing`);
+      throw stage.broken(`${available} pods of ${replicas} are available with their volumes, ${budget} may be missing`);
     }
     if (counted.length > replicas) throw stage.broken(`${counted.length} pods of ${replicas}`);
   }
@@ -225,11 +249,22 @@ class StatefulSetSubject implements Subject<StatefulSet, Input, StatefulSetScene
     const wanted = [...ordinalsFor(owner, { StatefulSetStartOrdinal: false }).wanted()];
     const missing = wanted.filter((ordinal) => !store.objects.pod.has(`web-${ordinal}`));
     const bare = wanted.filter((ordinal) => this.#cast.hasClaims && !store.objects.claim.has(`data-web-${ordinal}`));
+    const [template] = owner.spec.volumeClaimTemplates ?? [];
+    const small = store.all<VolumeClaim>('claim').filter((claim) => template && requestsLess(claim, template));
+    const left = this.#cast.gates.includes('StatefulSetAutoResizePVCGate') ? small : [];
     return [
+      ...left
+        .filter(({ metadata }) => wanted.includes(ordinalIn(metadata.name, 'data-web') ?? -1))
+        .map(({ metadata }) => `${metadata.name} is small`),
       ...missing.map((ordinal) => `web-${ordinal} is missing`),
       ...bare.map((ordinal) => `web-${ordinal} has no PVC`),
     ];
   }
+}
+
+/** The template of PVCs, for volumes of this size. */
+export function sized(storage: string) {
+  return { ...data, spec: { ...data.spec, resources: { requests: { storage } } } };
 }
 
 function goesWithPod({ owner, ordinals }: StatefulSetScene, podName: string): boolean {

@@ -4,7 +4,7 @@ import type { FeatureGate } from '../../api/feature-gates.ts';
 import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import type { StatefulSetRollingUpdate } from '../../api/stateful-set/types.ts';
 import '../support/property-seed.ts';
-import { type StatefulSetCast, StatefulSetPlay } from '../support/stateful-set-play.ts';
+import { type StatefulSetCast, StatefulSetPlay, sized } from '../support/stateful-set-play.ts';
 
 const guard = { labelsHandler: { guard: 'on' }, finalizersHandler: ['example.com/drain'] };
 
@@ -35,7 +35,7 @@ const cast: fc.Arbitrary<StatefulSetCast> = fc
     lifecycle,
     hasClaims: fc.constantFrom(true, true, false),
     whenScaled: fc.constantFrom<StatefulSetCast['whenScaled']>('Delete', 'Delete', 'Retain'),
-    gates: fc.subarray<FeatureGate>(['PreparingUpdateAsUpdate']),
+    gates: fc.subarray<FeatureGate>(['PreparingUpdateAsUpdate', 'StatefulSetAutoResizePVCGate']),
     hasStaleCaches: fc.boolean(),
     hasDaemon: fc.boolean(),
     losesAnswers: fc.constantFrom(true, true, false),
@@ -82,11 +82,12 @@ describe('a StatefulSet, played to the end between two leaders, some of whose wr
     );
   });
 
-  it('AS-34, AS-62: never takes more pods than its budget allows by its own doing, from the first to the last', () => {
+  it('AS-34, AS-61, AS-62: never takes more pods or volumes than its budget allows by its own doing, from the first to the last', () => {
     fc.assert(
       fc.property(cast, fc.integer({ min: 1, max: 2 }), choices, (given, image, steps) => {
         const play = new StatefulSetPlay(given);
         play.settle();
+        if (given.hasClaims) play.changeSpec({ volumeClaimTemplates: [sized('2Gi')] });
         play.rollOut(image, steps);
         play.settle();
       }),

@@ -614,7 +614,7 @@ export class FleetPlay<
   #noteLost(writer: Writer, lost: readonly Intention[]): void {
     const untilMs = this.store.nowMs + requestMs;
     for (const step of lost) {
-      if (step.kind === 'writeClaim') writer.unanswered.set(step.claim.uid, untilMs);
+      if (step.kind === 'writeClaim' || step.kind === 'resizeClaim') writer.unanswered.set(step.claim.uid, untilMs);
       if (step.kind === 'deletePod') writer.unanswered.set(step.pod.uid, untilMs);
       const isUpdate = step.kind === 'updatePod' || step.kind === 'recreatePod';
       if (isUpdate || (step.kind === 'writePod' && step.revision)) writer.inDoubt.set(step.pod.uid, untilMs);

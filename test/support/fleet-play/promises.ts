@@ -8,7 +8,7 @@ import type { ScalePlan, Situation } from '../../../plan/fleet/kind.ts';
 import { question } from '../../../plan/fleet/permit.ts';
 import type { FleetDecision } from '../../../plan/fleet/plan.ts';
 import { type FleetPod, isOfRevision } from '../../../plan/fleet/pods.ts';
-import { type FleetScene, isAtGoal, isInDoubt, type UpdateDemand } from '../../../plan/fleet/scene.ts';
+import { type FleetScene, isAtGoal, isInDoubt, type UpdateDemand, volumesOf } from '../../../plan/fleet/scene.ts';
 import type { Intention } from '../../../plan/fleet/steps.ts';
 import type { Workload } from '../../../plan/fleet/workload.ts';
 import { describe, imageOfRevision, isPaused, takenBy, takenUid, withoutImage } from './steps.ts';
@@ -38,7 +38,8 @@ export function checkPlan<
   const isWanted = (pod: FleetPod) => subject.isWanted?.(scene, pod) ?? true;
   const serving = counted.filter(({ isAvailable }) => isAvailable);
   // P-7: what has begun counts as down, and is finished
-  const mayServe = serving.filter((pod) => isWanted(pod) && !isInDoubt(scene, pod));
+  const isSpent = (pod: FleetPod) => isInDoubt(scene, pod) || volumesOf(scene, pod).spendsBudget;
+  const mayServe = serving.filter((pod) => isWanted(pod) && !isSpent(pod));
   const available = new Map(mayServe.map((pod) => [pod.name, pod]));
   const taken = [...plan.upkeep, ...plan.disruption].flatMap((step) => takenBy(step) ?? []);
   const hit = taken.filter((name) => available.has(name));
@@ -138,7 +139,8 @@ function checkBatch(stage: Breaking, { disruption, situation }: SomePlan, scene:
 function checkPartition(stage: Breaking, { disruption, situation }: SomePlan, scene: FleetScene, keeps: number): void {
   if (disruption.length === 0 || (situation?.update.demand.left ?? 0) <= 0) return;
   const old = scene.counted.filter((pod) => !isAtGoal(scene, pod) && pod.state !== 'PreparingDelete');
-  if (old.length - disruption.length < keeps) {
-    throw stage.broken(`leaves ${old.length - disruption.length} old pods, the partition is ${keeps}`);
+  const updated = disruption.filter((step) => old.some(({ name }) => 'pod' in step && name === step.pod.name));
+  if (old.length - updated.length < keeps) {
+    throw stage.broken(`leaves ${old.length - updated.length} old pods, the partition is ${keeps}`);
   }
 }

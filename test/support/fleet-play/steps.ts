@@ -8,15 +8,22 @@ import type { Workload } from '../../../plan/fleet/workload.ts';
 
 /** The pod that a step writes or deletes in a way that may take it out of service. */
 export function takenUid(step: Intention): string | undefined {
-  return step.kind === 'updatePod' || step.kind === 'recreatePod' || step.kind === 'writePod'
-    ? step.pod.uid
-    : undefined;
+  switch (step.kind) {
+    case 'updatePod':
+    case 'recreatePod':
+    case 'resizeClaim':
+    case 'writePod':
+      return step.pod.uid;
+    default:
+      return undefined;
+  }
 }
 
 export function takenBy(step: Intention): string | undefined {
   switch (step.kind) {
     case 'deletePod':
     case 'updatePod':
+    case 'resizeClaim':
       return step.pod.name;
     case 'writePod':
       return step.why === 'prepareDelete' || step.why === 'prepareUpdate' ? step.pod.name : undefined;
