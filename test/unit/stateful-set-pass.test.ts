@@ -60,7 +60,7 @@ describe('one pass', () => {
 
   it('AS-20a: refreshes pods also while it is paused, when none is deleted by its label or updated', () => {
     const of = [pod(0), gated(pod(1)), pod(2, { labels: specified })];
-    const result = plan(set({}, { paused: true }), of, { permit });
+    const result = plan(set({}, { paused: true, maxUnavailable: 3 }), of, { permit });
     expect([steps(result), begun(result)]).toEqual([['writePod web-1'], []]);
   });
 
