@@ -188,6 +188,8 @@ export function controllerManager(instance: Instance, options: ControlPlaneOptio
       `--cluster-signing-key-file=${pki('ca.key')}`,
       `--node-monitor-grace-period=${options.nodeMonitorGraceSeconds}s`,
       '--enable-hostpath-provisioner=true',
+      // The default of 15 seconds is half a minute of waiting for a user who tries an autoscaler.
+      '--horizontal-pod-autoscaler-sync-period=3s',
       // With the default of 20 calls a second its own start takes five seconds.
       '--kube-api-qps=300',
       '--kube-api-burst=500',

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
-import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
@@ -9,10 +9,10 @@ import type { Cluster } from '../support/cluster.ts';
 import { isServing } from '../support/fleet-watch.ts';
 import { describeAlone, describeProof } from '../support/groups.ts';
 import { recorded } from '../support/recorded.ts';
-import { serveResourceMetrics } from '../support/resource-metrics.ts';
 import { steadyLoad } from '../support/steady-load.ts';
 import { describeStuckConnection } from '../support/stuck-connection.ts';
 import { waitFor } from '../support/wait.ts';
+import { followsLoad } from './autoscaler.ts';
 import { container, Fleet, type FleetOptions, images, restartsOf } from './fleet.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
 
@@ -31,14 +31,6 @@ afterAll(async () => {
 function fleetOf(options: FleetOptions): Promise<Fleet> {
   return Fleet.create({ cluster, temporal: local.temporal }, options);
 }
-
-const autoscalers: Resource = {
-  group: 'autoscaling',
-  version: 'v2',
-  plural: 'horizontalpodautoscalers',
-  kind: 'HorizontalPodAutoscaler',
-  namespaced: true,
-};
 
 /** Answers `NAME VERSION`, its own and the one of its image. */
 const server = container('app', {
@@ -93,46 +85,7 @@ describeProof('load', 'a CloneSet in use', () => {
   });
 
   it.concurrent('CS-97: follows a HorizontalPodAutoscaler up and down, by the load of its pods', async () => {
-    const fleet = await fleetOf({
-      replicas: 2,
-      containers: [container('app', { resources: { requests: { cpu: '50m' } } })],
-    });
-    const { namespace } = fleet;
-    const metrics = await serveResourceMetrics(cluster.kube, { namespace, address: local.machine });
-    const untilPods = async (count: number): Promise<void> => {
-      await waitFor(`${count} ready pods`, async (see) => {
-        see(await cluster.kube.get(autoscalers, { namespace, name: 'web' }));
-        const ready = [...fleet.pods().values()].filter(isServing).length;
-        return ready === count && fleet.pods().size === count;
-      });
-    };
-    try {
-      metrics.use(namespace, 50); // half of what two pods request, which is the target
-      await cluster.kube.create(autoscalers, {
-        metadata: { namespace, name: 'web' },
-        spec: {
-          scaleTargetRef: { apiVersion: 'apps.kruise.io/v1beta1', kind: 'CloneSet', name: 'web' },
-          ...{ minReplicas: 1, maxReplicas: 6 },
-          metrics: [
-            {
-              type: 'Resource',
-              resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: 50 } },
-            },
-          ],
-          // its default waits for five minutes
-          behavior: { scaleDown: { stabilizationWindowSeconds: 0 } },
-        },
-      });
-      metrics.use(namespace, 120);
-      await untilPods(5);
-      metrics.use(namespace, 20);
-      await untilPods(1);
-      const { status } = await fleet.get();
-      expect(status).toMatchObject({ labelSelector: 'app=web' });
-    } finally {
-      await cluster.kube.delete(autoscalers, { namespace, name: 'web' }).catch(() => undefined);
-      await metrics.stop();
-    }
+    await followsLoad(local, { resource: cloneSets });
   });
 });
 

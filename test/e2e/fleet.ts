@@ -9,9 +9,8 @@ import { rollOutId } from '../../api/fleet/operation.ts';
 import { ordersOf, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { type KubeClient, pathOf } from '../../kube/client.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
-import { BrokenPromise } from '../support/broken-promise.ts';
 import type { Cluster } from '../support/cluster.ts';
-import { type FleetWatch, watchFleet } from '../support/fleet-watch.ts';
+import { type FleetWatch, neverFewerReady, watchFleet } from '../support/fleet-watch.ts';
 import { waitFor } from '../support/wait.ts';
 
 /** Two images that differ in their digest, and in nothing else that matters. */
@@ -213,18 +212,9 @@ export class Fleet<Owner extends FleetObject = CloneSet> {
     };
   }
 
-  /**
-   * Fails when fewer pods than these were ready at any moment since the last call, and reports the moments around it.
-   */
+  /** See the function. */
   neverFewerReady(least: number): void {
-    const moments = this.watch.take();
-    const at = moments.findIndex(({ ready }) => ready < least);
-    if (at < 0) return;
-    const around = moments.slice(Math.max(at - 10, 0), at + 10);
-    const pods = [...this.watch.pods.values()].map(({ metadata, status }) => ({ name: metadata.name, status }));
-    throw new BrokenPromise(
-      `${moments[at]?.ready} pods were ready, at least ${least} have to be: ${JSON.stringify({ around, pods }, undefined, 1)}`,
-    );
+    neverFewerReady(this.watch, least);
   }
 
   get operation() {

@@ -1,6 +1,7 @@
 import { isActive, type Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import type { KubeClient } from '../../kube/client.ts';
+import { BrokenPromise } from './broken-promise.ts';
 
 /** The state of a fleet after one event: a test checks every state. */
 export interface FleetMoment {
@@ -101,6 +102,21 @@ export async function watchFleet(
     },
     stop: () => stop.abort(new Error('the test is over')),
   };
+}
+
+/**
+ * Fails when fewer pods than these were ready at any moment since the moments were taken last, and reports the moments
+ * around it.
+ */
+export function neverFewerReady(watch: FleetWatch, least: number): void {
+  const moments = watch.take();
+  const at = moments.findIndex(({ ready }) => ready < least);
+  if (at < 0) return;
+  const around = moments.slice(Math.max(at - 10, 0), at + 10);
+  const pods = [...watch.pods.values()].map(({ metadata, status }) => ({ name: metadata.name, status }));
+  throw new BrokenPromise(
+    `${moments[at]?.ready} pods were ready, at least ${least} have to be: ${JSON.stringify({ around, pods }, undefined, 1)}`,
+  );
 }
 
 function isForgotten(error: unknown): boolean {
