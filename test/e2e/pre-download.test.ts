@@ -1,12 +1,15 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { CloneSet } from '../../api/cloneset/types.ts';
 import type { Event } from '../../api/core/event.ts';
+import type { Container, Pod } from '../../api/core/pod.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import { searchAttributes } from '../../api/engine/operations.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { pullOnNodesId } from '../../api/image-pull-job/operation.ts';
 import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
+import { type StatefulSet, statefulSets } from '../../api/stateful-set/types.ts';
+import { busyboxImage } from '../../deploy/local/base-images.ts';
 import { ensureDebianTools } from '../../deploy/local/debian.ts';
 import { fileEntry, type LayerEntry } from '../../deploy/local/images.ts';
 import { silentProgress } from '../../deploy/local/progress.ts';
@@ -20,13 +23,16 @@ import { reachableByNodes } from './reachable-registry.ts';
 let cluster: LocalCluster;
 let host: string;
 let files: readonly LayerEntry[];
+/** The same with a shell and its tools, as the images of the samples have them. */
+let shell: readonly LayerEntry[];
 const registry = new TestRegistry();
 const preDownload = '--feature-gates=PreDownloadImageForInPlaceUpdate=true';
 
 beforeAll(async () => {
   cluster = await localCluster();
-  const { busybox } = await ensureDebianTools(silentProgress);
-  files = [fileEntry('bin/busybox', busybox)];
+  const debian = await ensureDebianTools(silentProgress);
+  files = [fileEntry('bin/busybox', debian.busybox)];
+  shell = (await busyboxImage(debian, 'catalog')).layers.flat();
   await registry.start();
   host = reachableByNodes(registry.port);
   await waitFor('a NodeImage for each node', async (see) => {
@@ -91,8 +97,17 @@ async function itemsOf<T>(kind: string, namespace: string): Promise<readonly T[]
 }
 
 async function until(namespace: string, what: string, holds: (set: CloneSet) => boolean): Promise<CloneSet> {
+  return await untilHolds(() => cluster.get<CloneSet>('cloneset', namespace, 'web'), what, holds);
+}
+
+/** Waits until the status is about the current spec and the object fulfils a condition. */
+async function untilHolds<Owner extends CloneSet | StatefulSet>(
+  read: () => Promise<Owner>,
+  what: string,
+  holds: (set: Owner) => boolean,
+): Promise<Owner> {
   return await waitFor(what, async (see) => {
-    const set = await cluster.get<CloneSet>('cloneset', namespace, 'web');
+    const set = await read();
     see(set.status);
     return set.status?.observedGeneration === set.metadata.generation && holds(set) && set;
   });
@@ -100,6 +115,13 @@ async function until(namespace: string, what: string, holds: (set: CloneSet) => 
 
 function updated({ status }: CloneSet): boolean {
   return status?.updatedReadyReplicas === replicas;
+}
+
+/** The restart counts of a container in the pods, by pod. */
+async function restartsOf(namespace: string, name: string): Promise<Readonly<Record<string, number | undefined>>> {
+  const pods = await itemsOf<Pod>('pods', namespace);
+  const countOf = ({ status }: Pod) => status?.containerStatuses?.find((one) => one.name === name)?.restartCount;
+  return Object.fromEntries(pods.map((pod) => [pod.metadata.name, countOf(pod)]));
 }
 
 function nodesThatPulled(repository: string): number {
@@ -114,8 +136,30 @@ async function pulledByKubelets(namespace: string, image: string): Promise<reado
     .map(({ message }) => message);
 }
 
-describeAlone('a CloneSet whose image changes', () => {
-  it.concurrent('CS-101, CS-104: has it pulled on the nodes of its pods, by a job that goes with the update', async () => {
+/** The sample in a namespace of its own, with all pods ready. */
+async function catalog() {
+  const namespace = await cluster.newNamespace();
+  const read = () => cluster.get<StatefulSet>('asts', namespace, 'catalog-db');
+  await cluster.applySample('stateful-set-pre-download.yaml', namespace);
+  const { spec } = await untilHolds(read, 'all pods to be ready', isUpdated);
+  const { containers } = spec.template.spec as unknown as { readonly containers: readonly Container[] };
+  return {
+    namespace,
+    until: (what: string, holds: (set: StatefulSet) => boolean) => untilHolds(read, what, holds),
+    async update(image: string, rollingUpdate: object = {}) {
+      const changed = containers.map((one) => (one.name === 'db' ? { ...one, image } : one));
+      const patch = { template: { spec: { containers: changed } }, updateStrategy: { rollingUpdate } };
+      await cluster.cluster.kube.patch(statefulSets, { namespace, name: 'catalog-db' }, 'merge', { spec: patch });
+    },
+  };
+}
+
+function isUpdated({ status }: StatefulSet): boolean {
+  return status?.updatedReadyReplicas === 5;
+}
+
+describeAlone('a workload whose image changes', () => {
+  it.concurrent('CS-101, CS-104: a CloneSet has it pulled on the nodes of its pods, by a job that goes with the update', async () => {
     registry.serve('ahead/app', { files });
     const namespace = await cluster.newNamespace();
     const image = `${host}/ahead/app:1`;
@@ -155,7 +199,7 @@ describeAlone('a CloneSet whose image changes', () => {
     expect(await pulledByKubelets(namespace, image)).toEqual([]);
   });
 
-  it.concurrent('disturbs no pod before it is on the nodes, if asked to wait, and names those that lack it', async () => {
+  it.concurrent('a CloneSet disturbs no pod before it is on the nodes, if asked to wait, and names those that lack it', async () => {
     const gate = newGate();
     registry.serve('awaited/app', { files, until: gate.opened });
     const namespace = await cluster.newNamespace();
@@ -181,6 +225,56 @@ describeAlone('a CloneSet whose image changes', () => {
     });
     gate.open();
     await until(namespace, 'all pods to be updated', updated);
+    expect(await pulledByKubelets(namespace, image)).toEqual([]);
+  });
+
+  it.concurrent('AS-100, AS-101, PRE-3: a StatefulSet has it pulled on the nodes of its pods once the first one is updated, by a job that goes with the update', async () => {
+    registry.serve('ahead/catalog', { files: shell });
+    const image = `${host}/ahead/catalog:1`;
+    const { namespace, until, update } = await catalog();
+    const [db, exporter] = [await restartsOf(namespace, 'db'), await restartsOf(namespace, 'exporter')];
+
+    await update(image, { partition: 4 });
+    const first = await until('the first pod', ({ status }) => status?.updatedReadyReplicas === 1);
+    const [job] = await waitFor('the job to end', async (see) => {
+      const jobs = see(await itemsOf<ImagePullJob>('imagepulljobs', namespace));
+      return jobs[0]?.status?.completionTime !== undefined && jobs;
+    });
+    expect(job).toMatchObject({
+      metadata: {
+        name: `${first.status?.updateRevision}-db`,
+        ownerReferences: [{ kind: 'StatefulSet', name: 'catalog-db', controller: true }],
+      },
+      spec: { image, parallelism: 2, pullPolicy: { timeoutSeconds: 600, backoffLimit: 1 } },
+      status: { desired: 2, succeeded: 2, failed: 0 },
+    });
+    expect(nodesThatPulled('ahead/catalog')).toBe(2);
+    expect(await itemsOf('imagepulljobs', namespace)).toHaveLength(1);
+
+    await update(image, { partition: 0 });
+    await until('all pods to be updated', isUpdated);
+    await waitFor('the job to go', async (see) => see(await itemsOf('imagepulljobs', namespace)).length === 0);
+    expect(await pulledByKubelets(namespace, image)).toHaveLength(1);
+    const once = Object.entries(db).map(([pod, count = Number.NaN]) => [pod, count + 1]);
+    expect(await restartsOf(namespace, 'db')).toEqual(Object.fromEntries(once));
+    expect(await restartsOf(namespace, 'exporter')).toEqual(exporter);
+  });
+
+  it.concurrent('a StatefulSet disturbs no pod before it is on the nodes, if asked to wait, and names those that lack it', async () => {
+    const gate = newGate();
+    registry.serve('awaited/catalog', { files: shell, until: gate.opened });
+    const image = `${host}/awaited/catalog:1`;
+    const { namespace, until, update } = await catalog();
+    await cluster.ok(['annotate', 'asts', 'catalog-db', '-n', namespace, `${windlassAnnotation.prefetch}=100%`]);
+    await update(image);
+    const { status } = await until(
+      'the wait',
+      ({ status }) => status?.waitingFor?.reason === 'ImageNotReady' && status.waitingFor.blockedCount === 2,
+    );
+    expect(status?.waitingFor?.blockedBy).toEqual(['node/node-1', 'node/node-2']);
+    expect(status).toMatchObject({ updatedReplicas: 0, readyReplicas: 5 });
+    gate.open();
+    await until('all pods to be updated', isUpdated);
     expect(await pulledByKubelets(namespace, image)).toEqual([]);
   });
 });
