@@ -165,8 +165,9 @@ const coreKinds = [
   'Node',
   'ControllerRevision',
   'PersistentVolumeClaim',
+  'HorizontalPodAutoscaler',
 ].flatMap((kind) => [[kind.toLowerCase(), kind] as const, [`${kind.toLowerCase()}s`, kind] as const]);
-const kindOfWord = new Map([...ownKinds, ...coreKinds]);
+const kindOfWord = new Map([...ownKinds, ...coreKinds, ['hpa', 'HorizontalPodAutoscaler'] as const]);
 
 const verbs = ['annotate', 'apply', 'delete', 'describe', 'exec', 'get', 'label', 'patch', 'replace', 'scale', 'wait'];
 /** Flags of kubectl whose value is a word of its own. */

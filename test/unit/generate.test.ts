@@ -8,6 +8,8 @@ import { validateCloneSet } from '../../api/cloneset/validate.ts';
 import { containerRecreateRequestKind } from '../../api/container-recreate-request/schema.ts';
 import { validateRecreateSpec } from '../../api/container-recreate-request/validate.ts';
 import { kindDefinitions, kinds } from '../../api/kinds.ts';
+import { validatePodProbeMarker } from '../../api/pod-probe-marker/validate.ts';
+import { validateStatefulSet } from '../../api/stateful-set/validate.ts';
 import { crdOf, fieldsOf, schemaOf } from '../../deploy/generate/crd.ts';
 import { driftOf, generatedFiles, generatedFolders } from '../../deploy/generate/files.ts';
 import { explained, yamlOf } from '../../deploy/generate/yaml.ts';
@@ -292,5 +294,13 @@ describe('the samples', () => {
     ]);
     const gates = { TemplateNoDefaults: false, DefaultHostNetworkHostPortsInPodTemplates: false };
     for (const set of sets) expect(validateCloneSet(defaultCloneSet(set, gates))).toEqual([]);
+  });
+
+  it('hold StatefulSets and PodProbeMarkers, and all are valid', () => {
+    const sets = documents.filter(({ kind, apiVersion }) => kind === 'StatefulSet' && apiVersion !== 'apps/v1');
+    const markers = documents.filter(({ kind }) => kind === 'PodProbeMarker');
+    expect([sets.length, markers.length]).toEqual([4, 2]);
+    expect(sets.flatMap(validateStatefulSet)).toEqual([]);
+    expect(markers.flatMap(validatePodProbeMarker)).toEqual([]);
   });
 });
