@@ -1,6 +1,7 @@
 // Operations as Temporal describes them, in a few lines. Only this file knows the format of a history.
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import { isJsonObject } from '../api/base/json.ts';
+import { earlierIdOf } from '../api/engine/operation-id.ts';
 import { changedSignal, commandsOf, handOverSignal, isCommandName } from '../api/engine/operations.ts';
 
 /** Queries to Temporal. */
@@ -13,7 +14,7 @@ export interface OperationEngine {
   readonly flags: string;
   /** A command that has to run before a command with these flags can connect. */
   readonly first?: { readonly command: string; readonly effect: string };
-  /** The latest run; undefined when there is none. */
+  /** The latest run; undefined when there is none. A run of release 0.1.0 has another workflow ID than the one asked for. */
   report(workflowId: string): Promise<OperationReport | undefined>;
   close(): Promise<void>;
 }
@@ -60,16 +61,23 @@ export function operationEngine({
     ...place,
     async report(workflowId) {
       return await client.withDeadline(Date.now() + deadlineMs, async () => {
-        try {
-          return await reportOf(client.workflow.getHandle(workflowId));
-        } catch (error) {
-          if (error instanceof Error && error.name === 'WorkflowNotFoundError') return undefined;
-          throw error;
-        }
+        const earlierId = earlierIdOf(workflowId);
+        const earlier = earlierId === undefined ? undefined : await latestRun(client, earlierId);
+        if (earlier && earlier.endedAt === undefined) return earlier;
+        return (await latestRun(client, workflowId)) ?? earlier;
       });
     },
     close: () => client.connection.close(),
   };
+}
+
+async function latestRun({ workflow }: Client, workflowId: string): Promise<OperationReport | undefined> {
+  try {
+    return await reportOf(workflow.getHandle(workflowId));
+  } catch (error) {
+    if (error instanceof Error && error.name === 'WorkflowNotFoundError') return undefined;
+    throw error;
+  }
 }
 
 async function reportOf(handle: Pick<WorkflowHandle, 'describe' | 'fetchHistory' | 'workflowId'>) {

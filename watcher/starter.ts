@@ -1,5 +1,6 @@
 import type { Client } from '@temporalio/client';
 import { type EngineTrouble, engineSilent } from '../api/engine/engine-trouble.ts';
+import { earlierIdOf, lockOf } from '../api/engine/operation-id.ts';
 import { type OperationStart, startOptions } from '../api/engine/operation-start.ts';
 import { type CommandName, type CommandPayload, changedSignal, searchAttributes } from '../api/engine/operations.ts';
 import { KeyedQueue } from '../kube/keyed-queue.ts';
@@ -47,19 +48,32 @@ const probeId = 'windlass-probe';
 /** First and longest pause after a failed start: usually Temporal is away, and soon back. */
 const retryMs = { first: 200, most: 30_000 } as const;
 
+/** The reason that Temporal shows for the second of two runs with the same lock. */
+const lockTaken = 'Another run works on the same object: one of them has a workflow ID of release 0.1.0';
+
+/** How many locks are remembered as free: after that many, each is looked at once more. */
+const mostFree = 100_000;
+
 /**
  * Ensures that operations run. A wanted operation is remembered until it is forgotten, sent once, and sent again when
  * its inputs change or when it turns out not to be running. Starts use signalWithStart with a workflow ID made from a
  * UID, so repeating one is harmless.
+ *
+ * An operation is known by its lock, so each method takes any of its workflow IDs, or the lock. A run that release 0.1.0 has begun under
+ * another ID holds the lock until it ends: it gets the signals, and nothing is started. The signal itself tells whether
+ * there is one; once there is none, there is none for the rest of the term, because only a watcher begins operations.
  */
 export class Starter {
   readonly #options: StarterOptions;
   readonly #queue: KeyedQueue;
+  /** By lock, as are the next three. */
   readonly #wanted = new Map<string, WantedOperation>();
   readonly #sent = new Map<string, string>();
-  /** By workflow ID: the run to terminate before the operation is started again. */
+  /** The run to terminate before the operation is started again. */
   readonly #ending = new Map<string, RunToEnd>();
-  /** By type: operations that run although they are not wanted, and in how many looks in a row they were found. */
+  /** The locks that no run of release 0.1.0 holds. */
+  readonly #free = new Set<string>();
+  /** By type: runs of operations that are not wanted, and in how many looks in a row they were found. */
   readonly #strays = new Map<string, ReadonlyMap<string, number>>();
   #isListing = false;
   #isProbing = false;
@@ -72,10 +86,10 @@ export class Starter {
     this.#options = options;
     this.#queue = new KeyedQueue({
       concurrency,
-      shareOf: (workflowId) => this.#wanted.get(workflowId)?.about.namespace ?? '',
+      shareOf: (lock) => this.#wanted.get(lock)?.about.namespace ?? '',
       backOffMs: retryMs,
-      pass: async (workflowId) => this.#send(workflowId),
-      onError: (workflowId, error, retryInMs) => options.onError(workflowId, error, retryInMs),
+      pass: async (lock) => this.#send(lock),
+      onError: (lock, error, retryInMs) => options.onError(this.#fullId(lock), error, retryInMs),
     });
   }
 
@@ -100,20 +114,23 @@ export class Starter {
 
   /** Whether Temporal knows the current inputs of this operation, as far as this process knows. */
   isSent(workflowId: string): boolean {
-    const wanted = this.#wanted.get(workflowId);
-    return wanted !== undefined && this.#sent.get(workflowId) === wanted.inputs;
+    const lock = lockOf(workflowId);
+    const wanted = this.#wanted.get(lock);
+    return wanted !== undefined && this.#sent.get(lock) === wanted.inputs;
   }
 
   /** Requests that this operation runs and knows its inputs. Returns at once. */
   want(operation: WantedOperation): void {
-    this.#wanted.set(operation.workflowId, operation);
-    if (this.#sent.get(operation.workflowId) !== operation.inputs) this.#queue.add(operation.workflowId);
+    const lock = lockOf(operation.workflowId);
+    this.#wanted.set(lock, operation);
+    if (this.#sent.get(lock) !== operation.inputs) this.#queue.add(lock);
   }
 
   /** The operation is no longer wanted. A running one ends by itself. */
   forget(workflowId: string): void {
-    this.#wanted.delete(workflowId);
-    this.#sent.delete(workflowId);
+    const lock = lockOf(workflowId);
+    this.#wanted.delete(lock);
+    this.#sent.delete(lock);
   }
 
   /**
@@ -121,16 +138,19 @@ export class Starter {
    * signalled to look again, because what it has begun since may be gone.
    */
   dismiss({ workflowId, inputs, change }: WantedOperation): void {
-    const sent = this.#sent.get(workflowId);
+    const sent = this.#sent.get(lockOf(workflowId));
     this.forget(workflowId);
     if (sent !== undefined && sent !== inputs) void this.tell(workflowId, change);
   }
 
-  /** Signals a running operation to look again. Nothing is started. Answers whether Temporal has answered. */
+  /**
+   * Signals a running operation to look again. Nothing is started. Answers whether Temporal has answered. By the lock alone
+   * an operation is found as long as it is wanted.
+   */
   async tell(workflowId: string, change: unknown): Promise<boolean> {
     this.#asked();
     try {
-      await this.#options.client.workflow.getHandle(workflowId).signal(changedSignal, change);
+      await this.#signal(workflowId, changedSignal, change);
     } catch (error) {
       // not running is an answer, too; silence is noticed again by the next pass
       if (!isNotFound(error)) return false;
@@ -152,7 +172,7 @@ export class Starter {
     this.#asked();
     try {
       if (start) await this.#start(start, name, payload);
-      else await this.#options.client.workflow.getHandle(workflowId).signal(name, payload);
+      else await this.#signal(workflowId, name, payload);
     } catch (error) {
       if (isNotFound(error)) this.#answered();
       throw error;
@@ -172,12 +192,15 @@ export class Starter {
       // Lists come from the visibility store: its answers say nothing about whether operations continue.
       const wanted = [...this.#wanted.values()].filter((operation) => operation.workflowType === workflowType);
       const running = await this.#running(workflowType);
+      await this.#endSecond(running);
+      const held = new Set(running.map(lockOf));
       for (const { workflowId } of wanted) {
-        if (running.has(workflowId)) continue;
-        this.#sent.delete(workflowId);
-        this.#queue.add(workflowId);
+        const lock = lockOf(workflowId);
+        if (held.has(lock)) continue;
+        this.#sent.delete(lock);
+        this.#queue.add(lock);
       }
-      const strays = [...running].filter((workflowId) => !this.#wanted.has(workflowId));
+      const strays = running.filter((workflowId) => !this.#wanted.has(lockOf(workflowId)));
       await this.#tellStrays(workflowType, strays);
     } catch (error) {
       this.#options.onError('list', error, 0);
@@ -188,7 +211,8 @@ export class Starter {
 
   /** Starts an operation again whose run the caller has terminated, if it is still wanted. */
   startAgain(workflowId: string): void {
-    if (this.#sent.delete(workflowId)) this.#queue.add(workflowId);
+    const lock = lockOf(workflowId);
+    if (this.#sent.delete(lock)) this.#queue.add(lock);
   }
 
   /**
@@ -198,9 +222,10 @@ export class Starter {
    * reason of the server's own.
    */
   beginAnew(run: RunToEnd): void {
-    this.#ending.set(run.workflowId, run);
-    this.#sent.delete(run.workflowId);
-    this.#queue.add(run.workflowId);
+    const lock = lockOf(run.workflowId);
+    this.#ending.set(lock, run);
+    this.#sent.delete(lock);
+    this.#queue.add(lock);
   }
 
   /** Checks whether Temporal answers when there is nothing to send: describes an operation that does not exist. */
@@ -225,6 +250,7 @@ export class Starter {
     this.#wanted.clear();
     this.#sent.clear();
     this.#ending.clear();
+    this.#free.clear();
     this.#strays.clear();
   }
 
@@ -234,11 +260,16 @@ export class Starter {
     await this.#queue.stop();
   }
 
-  async #send(workflowId: string): Promise<undefined> {
-    const ended = await this.#end(workflowId);
-    const operation = this.#wanted.get(workflowId);
+  /** The workflow ID of this release, also by the lock of a wanted operation. */
+  #fullId(workflowId: string): string {
+    return this.#wanted.get(workflowId)?.workflowId ?? workflowId;
+  }
+
+  async #send(lock: string): Promise<undefined> {
+    const ended = await this.#end(lock);
+    const operation = this.#wanted.get(lock);
     if (!operation || !this.#options.mayStart()) return;
-    if (!ended && this.#sent.get(workflowId) === operation.inputs) return;
+    if (!ended && this.#sent.get(lock) === operation.inputs) return;
     this.#asked();
     try {
       await this.#start(operation, changedSignal, operation.change);
@@ -247,29 +278,72 @@ export class Starter {
       throw error;
     }
     this.#answered();
-    if (ended && this.#ending.get(workflowId) === ended) this.#ending.delete(workflowId);
-    const wanted = this.#wanted.get(workflowId);
-    if (wanted?.inputs === operation.inputs) this.#sent.set(workflowId, operation.inputs);
-    else if (wanted) this.#queue.add(workflowId);
+    if (ended && this.#ending.get(lock) === ended) this.#ending.delete(lock);
+    const wanted = this.#wanted.get(lock);
+    if (wanted?.inputs === operation.inputs) this.#sent.set(lock, operation.inputs);
+    else if (wanted) this.#queue.add(lock);
     // it was forgotten meanwhile, when it was not known to be running
-    else if (this.#options.mayStart()) void this.tell(workflowId, null);
+    else if (this.#options.mayStart()) void this.tell(operation.workflowId, null);
   }
 
-  /** Terminates the run to be restarted under this ID, if any; it is remembered until the next one has started. */
-  async #end(workflowId: string): Promise<RunToEnd | undefined> {
-    const run = this.#ending.get(workflowId);
+  /** Terminates the run to be restarted, if any; it is remembered until the next one has started. */
+  async #end(lock: string): Promise<RunToEnd | undefined> {
+    const run = this.#ending.get(lock);
     if (run === undefined || !this.#options.mayStart()) return undefined;
+    await this.#terminate(run.workflowId, run.reason, run.runId);
+    if (!this.#wanted.has(lock)) this.#ending.delete(lock);
+    return run;
+  }
+
+  async #terminate(workflowId: string, reason: string, runId?: string): Promise<void> {
     try {
-      await this.#options.client.workflow.getHandle(workflowId, run.runId).terminate(run.reason);
+      await this.#options.client.workflow.getHandle(workflowId, runId).terminate(reason);
     } catch (error) {
       if (!isNotFound(error)) throw error;
     }
-    if (!this.#wanted.has(workflowId)) this.#ending.delete(workflowId);
-    return run;
+  }
+
+  /** Signals the run of an operation, whichever workflow ID it has. Rejects when there is none. */
+  async #signal(workflowId: string, name: string, payload: unknown): Promise<void> {
+    const id = this.#fullId(workflowId);
+    if (await this.#signalEarlierRun(id, name, payload)) return;
+    await this.#options.client.workflow.getHandle(id).signal(name, payload);
+  }
+
+  /** Signals the run of release 0.1.0 that holds the lock, if there is one. */
+  async #signalEarlierRun(workflowId: string, name: string, payload: unknown): Promise<boolean> {
+    const earlier = earlierIdOf(workflowId);
+    if (earlier === undefined || this.#free.has(earlier)) return false;
+    try {
+      await this.#options.client.workflow.getHandle(earlier).signal(name, payload);
+      return true;
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      if (this.#free.size >= mostFree) this.#free.clear();
+      this.#free.add(earlier);
+      return false;
+    }
+  }
+
+  /**
+   * Terminates the second of two runs with the same lock. A run of release 0.1.0 is the second one if its lock was free in
+   * this term: a start by the watcher that led before has arrived late. The list alone decides nothing: it may lag behind.
+   */
+  async #endSecond(running: readonly string[]): Promise<void> {
+    const listed = new Set(running);
+    for (const workflowId of running) {
+      const earlier = earlierIdOf(workflowId);
+      const isSecond =
+        earlier === undefined
+          ? this.#free.has(workflowId)
+          : listed.has(earlier) && (await this.#signalEarlierRun(workflowId, changedSignal, null));
+      if (isSecond) await this.#terminate(workflowId, lockTaken);
+    }
   }
 
   /** A Temporal server that does not know the attribute of the cause yet rejects the start: it is left out then. */
   async #start(operation: WantedOperation, signal: string, payload: unknown): Promise<void> {
+    if (await this.#signalEarlierRun(operation.workflowId, signal, payload)) return;
     try {
       await this.#signalWithStart(operation, signal, payload);
     } catch (error) {
@@ -281,7 +355,7 @@ export class Starter {
 
   async #signalWithStart(operation: WantedOperation, signal: string, payload: unknown): Promise<void> {
     const { build } = this.#options;
-    const isBegunAnew = this.#ending.has(operation.workflowId);
+    const isBegunAnew = this.#ending.has(lockOf(operation.workflowId));
     await this.#options.client.workflow.signalWithStart(operation.workflowType, {
       ...startOptions(operation, { build, ...(isBegunAnew && { begunAnew: build }) }),
       args: [operation.argument],
@@ -300,11 +374,11 @@ export class Starter {
     }
   }
 
-  async #running(workflowType: string): Promise<ReadonlySet<string>> {
-    const running = new Set<string>();
+  async #running(workflowType: string): Promise<readonly string[]> {
+    const running: string[] = [];
     const query = `WorkflowType = '${workflowType}' AND ExecutionStatus = 'Running'`;
     for await (const { workflowId } of this.#options.client.workflow.list({ query, pageSize: 1000 })) {
-      running.add(workflowId);
+      running.push(workflowId);
     }
     return running;
   }
@@ -325,7 +399,7 @@ export class Starter {
     this.#setSilent(false);
     if (!this.#isFailing) return;
     this.#isFailing = false;
-    for (const workflowId of this.#wanted.keys()) if (!this.isSent(workflowId)) this.#queue.add(workflowId);
+    for (const lock of this.#wanted.keys()) if (!this.isSent(lock)) this.#queue.add(lock);
   }
 
   #setSilent(silent: boolean): void {

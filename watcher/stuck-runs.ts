@@ -11,6 +11,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { type EngineTrouble, engineStuck, isEngineReason } from '../api/engine/engine-trouble.ts';
+import { lockOf } from '../api/engine/operation-id.ts';
 import type { Logger } from '../process/log.ts';
 import type { Metrics } from '../process/metrics.ts';
 import type { Starter } from './starter.ts';
@@ -44,7 +45,7 @@ export function stuckRunStep(
   return nowMs - sinceMs < patienceMs ? 'wait' : 'beginAnew';
 }
 
-/** The known runs after a look that has found these: a run that was not found continues, or has ended. */
+/** The known runs by lock after a look that has found these: a run that was not found continues, or has ended. */
 export function knownAfter(
   before: ReadonlyMap<string, KnownStuckRun>,
   found: readonly StuckRun[],
@@ -52,10 +53,11 @@ export function knownAfter(
 ): ReadonlyMap<string, KnownStuckRun> {
   return new Map(
     found.map((run) => {
-      const known = before.get(run.workflowId);
+      const lock = lockOf(run.workflowId);
+      const known = before.get(lock);
       const isSame = known?.runId === run.runId;
       const { sinceMs, isShown } = isSame ? known : { sinceMs: nowMs, isShown: false };
-      return [run.workflowId, { ...run, sinceMs, isShown }];
+      return [lock, { ...run, sinceMs, isShown }];
     }),
   );
 }
@@ -97,7 +99,7 @@ const restMs = 50;
 /** The runs that are stuck, as the leading watcher knows them. */
 export class StuckRuns {
   readonly #options: StuckRunsOptions;
-  /** By workflow ID. */
+  /** By the lock that they hold. */
   readonly #known = new Map<string, KnownStuckRun>();
   #workflowTypes: readonly string[] = [];
   /** Temporal has rejected the query: until then it is not asked again. */
@@ -114,17 +116,18 @@ export class StuckRuns {
    * overwrites `EngineStuck` continues, whatever the last look has found.
    */
   trouble(workflowId: string, shown?: string): EngineTrouble | undefined {
-    const run = this.#known.get(workflowId);
+    const lock = lockOf(workflowId);
+    const run = this.#known.get(lock);
     if (run === undefined) return undefined;
     const isShown = isEngineReason(shown);
-    if (isShown) this.#known.set(workflowId, { ...run, isShown });
+    if (isShown) this.#known.set(lock, { ...run, isShown });
     else if (run.isShown && shown !== undefined) {
       this.#goesOn(run);
       this.#count();
       return undefined;
     }
     const { build, temporalNamespace } = this.#options;
-    return engineStuck({ workflowId, temporalNamespace, wasBegunAnew: run.begunAnew === build });
+    return engineStuck({ workflowId: run.workflowId, temporalNamespace, wasBegunAnew: run.begunAnew === build });
   }
 
   /** Finds the stuck operations of these types, and restarts those that have been stuck for long enough. */
@@ -197,10 +200,10 @@ export class StuckRuns {
     const { log, build } = this.#options;
     const before = new Map(this.#known);
     this.#known.clear();
-    for (const [workflowId, run] of knownAfter(before, found, this.#nowMs())) this.#known.set(workflowId, run);
+    for (const [lock, run] of knownAfter(before, found, this.#nowMs())) this.#known.set(lock, run);
     const isSame = (run: StuckRun, other: StuckRun | undefined) => other?.runId === run.runId;
-    const stuck = [...this.#known.values()].filter((run) => !isSame(run, before.get(run.workflowId)));
-    const freed = [...before.values()].filter((run) => !isSame(run, this.#known.get(run.workflowId)));
+    const stuck = [...this.#known.values()].filter((run) => !isSame(run, before.get(lockOf(run.workflowId))));
+    const freed = [...before.values()].filter((run) => !isSame(run, this.#known.get(lockOf(run.workflowId))));
     for (const { workflowId, runId, workflowType, problems, begunAnew } of stuck) {
       const fields = { operationId: workflowId, runId, workflowType, problems };
       if (begunAnew === build)
@@ -213,7 +216,8 @@ export class StuckRuns {
 
   /** The workflow task has succeeded, or the run has ended. */
   #goesOn({ workflowId, runId }: StuckRun): void {
-    if (this.#known.get(workflowId)?.runId === runId) this.#known.delete(workflowId);
+    const lock = lockOf(workflowId);
+    if (this.#known.get(lock)?.runId === runId) this.#known.delete(lock);
     this.#options.log.info({ operationId: workflowId, runId }, 'The workflow task no longer fails');
   }
 
@@ -226,12 +230,13 @@ export class StuckRuns {
     );
     for (const { workflowId, runId, problems } of due) {
       if (!mayAct()) return;
-      if (this.#known.get(workflowId)?.runId !== runId) continue;
+      const lock = lockOf(workflowId);
+      if (this.#known.get(lock)?.runId !== runId) continue;
       log.warn({ operationId: workflowId, runId, problems }, 'A stuck operation is terminated and started again');
       const seconds = Math.round(patienceMs / 1000);
       const reason = `Stuck for ${seconds} s: ${problems.join(', ')}; it is started again, once for build ${build}`;
       beginAnew({ workflowId, runId, reason });
-      this.#known.delete(workflowId);
+      this.#known.delete(lock);
       await pause(restMs);
     }
     if (due.length === 0) return;

@@ -5,6 +5,7 @@
  * where Temporal keeps heartbeats of workers (`heartbeats.ts`), and from their polls otherwise.
  */
 import { type EngineTrouble, engineNoWorkers } from '../api/engine/engine-trouble.ts';
+import { lockOf } from '../api/engine/operation-id.ts';
 import type { Logger } from '../process/log.ts';
 import { currentBuild, isPinned, mayChangeVersions, type Poller, type SeenVersions } from './engine-versions.ts';
 import type { IsHeard } from './heartbeats.ts';
@@ -35,11 +36,11 @@ export class UnservedRuns {
   readonly #options: UnservedRunsOptions;
   /** By build: its last poll by Temporal's clock, and since when that has been known by ours. */
   readonly #polls = new Map<string, { readonly atMs: number; readonly sinceMs: number }>();
-  /** By workflow ID: the build of runs that are pinned elsewhere. */
+  /** By lock: the build of runs that are pinned elsewhere. */
   #pinned: ReadonlyMap<string, string> = new Map();
   /** The builds without workers. */
   #unserved: ReadonlySet<string> = new Set();
-  /** By workflow ID: operations whose objects have reported it since somebody had no worker. */
+  /** By lock: operations whose objects have reported it since somebody had no worker. */
   readonly #shown = new Set<string>();
   #wanted = '';
   #seen: SeenWorkers | undefined;
@@ -56,10 +57,11 @@ export class UnservedRuns {
    * `EngineNoWorkers` has a worker, whatever the last look has found.
    */
   trouble(workflowId: string, shown?: string): EngineTrouble | undefined {
-    const build = this.#pinned.get(workflowId) ?? wherever;
+    const lock = lockOf(workflowId);
+    const build = this.#pinned.get(lock) ?? wherever;
     if (!this.#unserved.has(build)) return undefined;
-    if (shown === 'EngineNoWorkers') this.#shown.add(workflowId);
-    else if (shown !== undefined && this.#shown.has(workflowId)) {
+    if (shown === 'EngineNoWorkers') this.#shown.add(lock);
+    else if (shown !== undefined && this.#shown.has(lock)) {
       this.#polls.delete(build);
       this.#trustedFromMs = this.#nowMs() + distrustMs;
       this.#tell(new Set([...this.#unserved].filter((other) => other !== build)));
@@ -76,7 +78,7 @@ export class UnservedRuns {
     const current = currentBuild(deployment);
     this.#wanted = current ?? own;
     const elsewhere = runs.filter((run) => isPinned(run) && run.build !== this.#wanted);
-    this.#pinned = new Map(elsewhere.map(({ workflowId, build }) => [workflowId, build]));
+    this.#pinned = new Map(elsewhere.map(({ workflowId, build }) => [lockOf(workflowId), build]));
     this.#judge(seen);
   }
 

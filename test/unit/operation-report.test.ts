@@ -68,6 +68,40 @@ describe('what an operation does now', () => {
   });
 });
 
+describe('an operation that release 0.1.0 may have begun', () => {
+  const [earlier, workflowId] = ['roll-out/a', 'roll-out/shop/web/a'];
+
+  /** Temporal with these runs, by workflow ID. */
+  const reported = async (ended: Readonly<Record<string, boolean>>) => {
+    const getHandle = (id: string) => ({
+      workflowId: id,
+      describe: async () => {
+        const hasEnded = ended[id];
+        if (hasEnded === undefined) throw Object.assign(new Error(), { name: 'WorkflowNotFoundError' });
+        const closeTime = hasEnded ? { closeTime: new Date(1) } : {};
+        return { runId: 'run', status: { name: '' }, startTime: new Date(0), historyLength: 0, raw: {}, ...closeTime };
+      },
+      fetchHistory: async () => ({ events: [] }),
+    });
+    const client = { withDeadline: (_: unknown, ask: () => Promise<unknown>) => ask(), workflow: { getHandle } };
+    const place = { address: '', flags: '', deadlineMs: 1_000 };
+    const engine = operationEngine({ client: client as unknown as Client, ...place });
+    return (await engine.report(workflowId))?.workflowId;
+  };
+
+  it('is shown under its own ID while it is open, and while no other run is known', async () => {
+    expect(await reported({ [earlier]: false })).toBe(earlier);
+    expect(await reported({ [earlier]: false, [workflowId]: true })).toBe(earlier);
+    expect(await reported({ [earlier]: true })).toBe(earlier);
+  });
+
+  it('is followed by the run of this release', async () => {
+    expect(await reported({ [earlier]: true, [workflowId]: false })).toBe(workflowId);
+    expect(await reported({ [workflowId]: true })).toBe(workflowId);
+    expect(await reported({})).toBeUndefined();
+  });
+});
+
 describe('what an operation was sent', () => {
   it('is listed as refused where it is no command of that operation, or had no effect', () => {
     const signal = (eventId: number, signalName: string) => ({

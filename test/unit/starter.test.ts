@@ -38,8 +38,12 @@ type Behaviour = 'answers' | 'fails' | Gate;
 class FakeTemporal {
   readonly starts: { readonly type: string; readonly options: Record<string, unknown> }[] = [];
   readonly signals: (readonly [string, string, unknown])[] = [];
+  /** The workflow IDs that were signalled, whether or not there was a run. */
+  readonly asked: string[] = [];
   readonly terminated: (readonly [string, string | undefined, string])[] = [];
   readonly running = new Set<string>();
+  /** Runs that have ended and that lists still show. */
+  readonly listedLate = new Set<string>();
   behaviour: Behaviour = 'answers';
   /** Why Temporal rejects a start as invalid; false: it does not. */
   rejects: (options: Record<string, unknown>) => string | false = () => false;
@@ -61,6 +65,7 @@ class FakeTemporal {
       },
       getHandle: (workflowId: string, runId?: string) => ({
         signal: async (name: string, payload: unknown) => {
+          this.asked.push(workflowId);
           await this.#behave();
           if (!this.running.has(workflowId)) {
             throw Object.assign(new Error('no such workflow'), { name: 'WorkflowNotFoundError' });
@@ -87,7 +92,7 @@ class FakeTemporal {
     this.lists += 1;
     await this.#behave();
     if (this.visibility === 'fails') throw new Error('13 INTERNAL: no such table');
-    for (const workflowId of this.running) yield { workflowId };
+    for (const workflowId of [...this.running, ...this.listedLate]) yield { workflowId };
   }
 
   async #behave(): Promise<void> {
@@ -612,5 +617,166 @@ describe('Starter', () => {
     await elapse(300_000);
     expect(errors).toHaveLength(1);
     expect(silence).toEqual([]);
+  });
+});
+
+describe('a run that release 0.1.0 has begun', () => {
+  const [earlier, workflowId] = ['restart-containers/pod-1', 'restart-containers/shop/web/pod-1'];
+  const ofPod = (inputs = 'first') => wanted({ workflowId, inputs, change: inputs });
+  const started = (temporal: FakeTemporal) => temporal.starts.map(({ options }) => options.workflowId);
+
+  /** A starter beside an open run with the earlier workflow ID. */
+  function besideEarlier() {
+    const temporal = new FakeTemporal();
+    temporal.running.add(earlier);
+    return { temporal, ...starterOn(temporal) };
+  }
+
+  it('keeps its workflow ID and hears of all changes, and none is begun beside it', async () => {
+    const { temporal, starter } = besideEarlier();
+    starter.want(ofPod());
+    await elapse();
+    starter.want(ofPod('second'));
+    await elapse();
+    expect(temporal.signals).toEqual(['first', 'second'].map((inputs) => [earlier, changedSignal, inputs]));
+    expect(temporal.starts).toEqual([]);
+    expect([starter.isSent(workflowId), starter.isSent(earlier)]).toEqual([true, true]);
+  });
+
+  it('is followed by one with the ID of this release, and is not asked for again in the term', async () => {
+    const { temporal, starter } = besideEarlier();
+    starter.want(ofPod());
+    await elapse();
+    temporal.running.delete(earlier);
+    for (const inputs of ['second', 'third']) {
+      starter.want(ofPod(inputs));
+      await elapse();
+    }
+    await starter.tell(workflowId, null);
+    expect(started(temporal)).toEqual([workflowId, workflowId]);
+    expect(temporal.asked).toEqual([earlier, earlier, workflowId]);
+  });
+
+  it('is asked for once where there is none, and again in the next term', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    const want = async (inputs: string) => {
+      starter.want(ofPod(inputs));
+      await elapse();
+    };
+    await want('first');
+    await want('second');
+    starter.forget(workflowId);
+    await want('third');
+    expect(temporal.asked).toEqual([earlier]);
+    starter.reset();
+    await want('first');
+    expect(temporal.asked).toEqual([earlier, earlier]);
+    expect(new Set(started(temporal))).toEqual(new Set([workflowId]));
+  });
+
+  it('may be there as long as Temporal has not answered: nothing is begun', async () => {
+    const { temporal, starter, errors } = besideEarlier();
+    temporal.behaviour = 'fails';
+    starter.want(ofPod());
+    await elapse(10_000);
+    expect(temporal.starts).toEqual([]);
+    expect(new Set(errors)).toEqual(new Set([workflowId]));
+    temporal.behaviour = 'answers';
+    await elapse(30_000);
+    expect(temporal.starts).toEqual([]);
+    expect(temporal.signals).toEqual([[earlier, changedSignal, 'first']]);
+  });
+
+  it('gets commands and what an operation is told', async () => {
+    const { temporal, starter } = besideEarlier();
+    await starter.command(workflowId, 'pause', { by: 'ann' });
+    await starter.command(workflowId, 'undo', { by: 'ann' }, ofPod());
+    await starter.tell(workflowId, { withdrawn: true });
+    expect(temporal.signals.map(([id, name]) => [id, name])).toEqual([
+      [earlier, 'pause'],
+      [earlier, 'undo'],
+      [earlier, changedSignal],
+    ]);
+    expect(temporal.starts).toEqual([]);
+  });
+
+  it('counts as the run of its operation in a list', async () => {
+    const { temporal, starter } = besideEarlier();
+    starter.want(ofPod());
+    await elapse();
+    for (let pass = 0; pass < 3; pass++) await starter.restartMissing('restartContainers');
+    await elapse();
+    expect([temporal.asked, temporal.terminated]).toEqual([[earlier], []]);
+  });
+
+  it('is started again under the ID of this release when it was terminated', async () => {
+    for (const end of ['startAgain', 'beginAnew'] as const) {
+      const { temporal, starter } = besideEarlier();
+      starter.want(ofPod());
+      await elapse();
+      if (end === 'beginAnew') starter.beginAnew({ workflowId: earlier, runId: 'run-1', reason: 'stuck' });
+      else {
+        temporal.running.delete(earlier);
+        starter.startAgain(earlier);
+      }
+      await elapse();
+      expect(started(temporal)).toEqual([workflowId]);
+      expect(temporal.running).toEqual(new Set([workflowId]));
+      const begunAnew = end === 'beginAnew' ? { begunAnew: 'test' } : {};
+      expect(temporal.starts[0]?.options.memo).toEqual({
+        ...{ kind: 'ContainerRecreateRequest', namespace: 'shop', name: 'crr-a', build: 'test' },
+        ...begunAnew,
+      });
+    }
+  });
+
+  it('is terminated when its start arrives late, after another run has taken the lock', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    starter.want(ofPod());
+    await elapse();
+    temporal.running.add(earlier);
+    await starter.restartMissing('restartContainers');
+    await elapse();
+    expect(temporal.terminated).toEqual([[earlier, undefined, expect.stringContaining('release 0.1.0')]]);
+    expect(temporal.running).toEqual(new Set([workflowId]));
+    expect(temporal.starts).toHaveLength(1);
+  });
+
+  it('keeps the lock where a run with the ID of this release is open, too: that one is terminated', async () => {
+    const { temporal, starter } = besideEarlier();
+    temporal.running.add(workflowId);
+    starter.want(ofPod());
+    await elapse();
+    await starter.restartMissing('restartContainers');
+    await elapse();
+    expect(temporal.terminated.map(([id]) => id)).toEqual([workflowId]);
+    expect(temporal.running).toEqual(new Set([earlier]));
+    expect(temporal.starts).toEqual([]);
+  });
+
+  it('that only a late list still shows beside the run of this release ends nothing', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    temporal.running.add(workflowId);
+    temporal.listedLate.add(earlier);
+    await starter.restartMissing('restartContainers');
+    await elapse();
+    expect(temporal.running).toEqual(new Set([workflowId]));
+  });
+});
+
+describe('an operation that is told by its lock alone', () => {
+  it('is found as long as it is wanted', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    const [lock, workflowId] = ['pull-on-nodes/job-1', 'pull-on-nodes/shop/warm/job-1'];
+    starter.want(wanted({ workflowId }));
+    await elapse();
+    const told = starter.tell(lock, null);
+    starter.forget(lock);
+    await told;
+    expect(temporal.signals).toEqual([[workflowId, changedSignal, null]]);
   });
 });

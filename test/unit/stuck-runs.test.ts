@@ -135,6 +135,14 @@ describe('StuckRuns', () => {
     expect([runs.trouble(workflowId), changes(), await count('restartContainers')]).toEqual([undefined, 2, 0]);
   });
 
+  it('finds a run of release 0.1.0 by the ID of this release, and names it by its own', async () => {
+    const { runs, pass } = stuckRuns();
+    await pass(1, run());
+    const trouble = runs.trouble('restart-containers/shop/web/pod-1');
+    expect(trouble).toMatchObject({ reason: 'EngineStuck', blockedBy: [`workflow/${workflowId}`] });
+    expect(trouble?.unblock).toContain(terminate);
+  });
+
   it('begins it anew after five minutes, saying why, and reports it no longer', async () => {
     const { runs, pass, ended, changes } = stuckRuns();
     for (const minute of [0, 1, 2, 3, 4]) await pass(minute, run());

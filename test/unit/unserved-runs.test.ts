@@ -100,6 +100,7 @@ describe('UnservedRuns', () => {
     const pollers = (atMs: number) => [worker(own, atMs), worker('older', atMs)];
     expect(look(0, pollers(0), seen)).toBeUndefined();
     expect(look(1, pollers(1), seen)).toBe('EngineNoWorkers');
+    expect(runs.trouble('roll-out/shop/web/a')?.unblock).toContain('none of build old polls');
     expect(runs.trouble('roll-out/a')?.unblock).toContain('none of build old polls');
     expect([runs.trouble('roll-out/b'), runs.trouble('roll-out/c')]).toEqual([undefined, undefined]);
     expect(look(2, [worker('older', 2), worker('old', 2)], seen)).toBeUndefined();
