@@ -17,6 +17,7 @@ import type { OwnerReference } from './core/meta.ts';
 import { type Container, type ContainerStatus, isFinished, type Pod, type PodCondition } from './core/pod.ts';
 import type { PodRef } from './core/refs.ts';
 import { sidecarTerminatedCondition } from './core/well-known.ts';
+import { type OperationTarget, operationId } from './engine/operation-id.ts';
 import type { WaitingFor } from './engine/waiting-for.ts';
 
 /** Environment variables that users set on containers, and annotations that Windlass writes on the pod. */
@@ -249,8 +250,8 @@ export type TerminationWaitReason = keyof typeof terminationWaits;
  */
 export const terminateSidecarsType = 'terminateSidecars';
 
-export function terminateSidecarsId(podUid: string): string {
-  return `terminate-sidecars/${podUid}`;
+export function terminateSidecarsId(pod: OperationTarget): string {
+  return operationId(terminateSidecarsType, pod);
 }
 
 /** The input of `terminateSidecars`. */

@@ -274,7 +274,7 @@ const restarts: Readonly<Record<string, Scenario>> = {
     const job = await startJob(windlass, { sidecars: { a: [marks.stops], b: [marks.stops] } });
     job.pod.exit('main');
     await job.ended();
-    return { 'stop-only': windlass.client.workflow.getHandle(restartContainersId(job.pod.ref.uid)) };
+    return { 'stop-only': windlass.client.workflow.getHandle(restartContainersId(job.pod.ref)) };
   },
 
   async terminated(windlass) {

@@ -74,7 +74,7 @@ export async function pullImages(operation: PullOperation, handOver?: unknown): 
   const looks: Looks = { asksForPause: true, hasLooked: false, early: [], isStale: false, isMoreOpen: false };
 
   const run = beginOperation(
-    { id: pullImagesId(nodeImage.uid), commands: commandNames, withTarget: ['retry', 'skip'], before: before.operator },
+    { id: pullImagesId(nodeImage), commands: commandNames, withTarget: ['retry', 'skip'], before: before.operator },
     {
       changed: (payload) => {
         const { node } = parsePullChanged(payload);

@@ -74,7 +74,7 @@ export async function pullOnNodes(operation: PullJobOperation, handOver?: unknow
   let progress = begun(before);
 
   const run = beginOperation(
-    { id: pullOnNodesId(job.uid), commands: commandNames, withTarget: [], before: before.operator },
+    { id: pullOnNodesId(job), commands: commandNames, withTarget: [], before: before.operator },
     {
       changed: () => inbox.put({ kind: 'changed' }),
       handOver: () => inbox.put({ kind: 'timeOver' }),

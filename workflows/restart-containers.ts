@@ -46,7 +46,7 @@ export async function restartContainers(
 
   const run = beginOperation(
     {
-      id: restartContainersId(operation.pod.uid),
+      id: restartContainersId(operation.pod),
       commands: commandNames,
       withTarget: ['retry', 'skip'],
       // a command may come when the run that it is meant for has not begun yet

@@ -1,5 +1,5 @@
 /** How the commands of operators get to the leading watcher, which applies them to the object that is rolled out. */
-import { condition, sleep } from '@temporalio/workflow';
+import { condition, sleep, workflowInfo } from '@temporalio/workflow';
 import type { SignalPlace } from '../activities/temporal/signals.ts';
 import type { CommandAnswer, CommandName } from '../api/engine/operations.ts';
 import type { RollOutOperation } from '../api/fleet/operation.ts';
@@ -173,7 +173,8 @@ export function commandLane(
   async function applyOnce({ id: _, by, place, ...command }: PlacedCommand) {
     const { kind, target } = operation;
     const summary = shortened(`${command.name} ${target.name}`, summaryBytes);
-    const sender = { ...(by !== undefined && { by }), ...(place && { place }) };
+    const { workflowId } = workflowInfo();
+    const sender = { ...(by !== undefined && { by }), ...(place && { place: { ...place, workflowId } }) };
     return await fleetCommands['fleet.v1.applyCommand'].executeWithOptions({ summary }, [
       { kind, target, command, ...sender },
     ]);

@@ -76,7 +76,7 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
 
   const run = beginOperation(
     {
-      id: rollOutId(operation.target.uid),
+      id: rollOutId(operation.target),
       commands: rollOutCommandNames,
       withTarget: ['retry', 'skip'],
       before: before.operator,

@@ -67,7 +67,7 @@ export async function swapSidecar(
   const run = beginOperation(
     // a command for another SidecarSet is kept for its run
     {
-      id: swapSidecarId(pod.uid),
+      id: swapSidecarId(pod),
       commands: commandNames,
       withTarget: [],
       request: set.uid,

@@ -52,7 +52,7 @@ export async function terminateSidecars(operation: SidecarOperation, handOver?: 
   const answers = newAnswers();
 
   const run = beginOperation(
-    { id: terminateSidecarsId(pod.uid), commands: commandNames, withTarget: ['skip'], before: before.operator },
+    { id: terminateSidecarsId(pod), commands: commandNames, withTarget: ['skip'], before: before.operator },
     {
       changed: () => memory.apply({ kind: 'changed' }),
       command: ({ id, name, target }) => {

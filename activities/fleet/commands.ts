@@ -2,7 +2,6 @@ import { ApplicationFailure } from '@temporalio/common';
 import type { Resource } from '../../api/core/meta.ts';
 import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
 import type { CommandAnswer } from '../../api/engine/operations.ts';
-import { rollOutId } from '../../api/fleet/operation.ts';
 import { toFailure } from '../../kube/failures.ts';
 import type { Answer } from '../../plan/fleet/permit.ts';
 import type { OrderCommand } from '../../plan/fleet/roll-out-orders.ts';
@@ -18,7 +17,7 @@ export interface ApplyCommandInput {
   /** Who gave it, by the sender's own account. */
   readonly by?: string;
   /** Where it can be read who sent it, and whether to this run. Absent: no signal has brought it. */
-  readonly place?: SignalPlace;
+  readonly place?: SignalPlace & { readonly workflowId: string };
 }
 
 /** What has become of a command. */
@@ -65,8 +64,7 @@ export function applyCommandActivity({
     }
     const senderOf = async () => {
       if (place === undefined) return { ...unknownSender, ...(by !== undefined && { by }) };
-      const located = { workflowId: rollOutId(target.uid), ...place };
-      const found = await Promise.race([findSignal({ client }, located), tooLate()]).catch(() => unknownSender);
+      const found = await Promise.race([findSignal({ client }, place), tooLate()]).catch(() => unknownSender);
       return { ...found, ...(by !== undefined && { by }) };
     };
     try {

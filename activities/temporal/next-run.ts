@@ -15,12 +15,13 @@ export type NextWork = RestartWork | SwapOperation;
 /** Starts of runs by a run that ends. */
 export interface NextRunActivities {
   /**
-   * Starts the next work on a pod as soon as the run that works on it has closed, since both have the same workflow ID.
+   * Starts the next work on a pod as soon as the run that works on it has closed, since both need the same lock.
    * Resolves before that: the run cannot close while it waits. If the worker is lost meanwhile, the watcher starts the
    * work within a minute.
    */
   startNextRun(input: {
-    /** The run that is about to close. */
+    /** The run that is about to close. Its workflow ID may be one of release 0.1.0. */
+    readonly workflowId: string;
     readonly runId: string;
     readonly work: NextWork;
     /** Commands that the run has received for the next one, in their order. */
@@ -47,10 +48,10 @@ const closesWithinMs = 60_000;
 
 export function nextRunActivities({ client, onError }: NextRunMeans): NextRunActivities {
   return {
-    async startNextRun({ runId, work, commands, build }) {
+    async startNextRun({ workflowId, runId, work, commands, build }) {
       const start = startOf(work);
       const startOnceClosed = async () => {
-        if (!(await hasClosed(start.workflowId, runId))) return;
+        if (!(await hasClosed(workflowId, runId))) return;
         try {
           await client.workflow.start(start.workflowType, {
             ...startOptions(start, build === undefined ? {} : { build }),

@@ -1,5 +1,6 @@
 import { isJsonObject } from '../base/json.ts';
 import { type NodeRef, type ObjectRef, type PodRef, qualifiedName } from '../core/refs.ts';
+import { longestOperationId, type OperationTarget, operationId } from '../engine/operation-id.ts';
 import type { OperationStart } from '../engine/operation-start.ts';
 import { queues } from '../engine/operations.ts';
 import { crr } from './types.ts';
@@ -7,8 +8,8 @@ import { crr } from './types.ts';
 /** Restarts containers of one pod. Because of its workflow ID, it is the only way to stop any container of that pod. */
 export const restartContainersType = 'restartContainers';
 
-export function restartContainersId(podUid: string): string {
-  return `restart-containers/${podUid}`;
+export function restartContainersId(pod: OperationTarget): string {
+  return operationId(restartContainersType, pod);
 }
 
 /** What all work on one pod has in common. */
@@ -47,7 +48,7 @@ export function restartStart(work: RestartWork): OperationStart {
   const { pod, node, cause } = work;
   const { namespace, name } = 'request' in work ? work.request : pod;
   return {
-    workflowId: restartContainersId(pod.uid),
+    workflowId: restartContainersId(pod),
     workflowType: restartContainersType,
     taskQueue: queues.cluster,
     argument: work,
@@ -77,7 +78,7 @@ export function parseRestartChanged(payload: unknown): Partial<RestartChanged> {
   const target = {
     pod: refOf(pod),
     node: { name: node.name, uid: node.uid },
-    ...(typeof cause === 'string' && cause !== '' && { cause: cause.slice(0, longestCause) }),
+    ...(typeof cause === 'string' && cause !== '' && { cause: cause.slice(0, longestOperationId) }),
   };
   if (!isRef(request) && refresh !== 'environment') return {};
   return {
@@ -86,9 +87,6 @@ export function parseRestartChanged(payload: unknown): Partial<RestartChanged> {
     withdrawn: payload.withdrawn === true,
   };
 }
-
-/** The maximum length of a Keyword in Temporal's visibility store. */
-const longestCause = 255;
 
 function isRef(value: unknown): value is ObjectRef {
   if (!isJsonObject(value)) return false;

@@ -1,4 +1,5 @@
 import type { ObjectRef } from '../core/refs.ts';
+import { type OperationTarget, operationId } from '../engine/operation-id.ts';
 import type { RollOutOrders } from './roll-out-orders.ts';
 
 /**
@@ -7,8 +8,8 @@ import type { RollOutOrders } from './roll-out-orders.ts';
  */
 export const rollOutType = 'rollOut';
 
-export function rollOutId(uid: string): string {
-  return `roll-out/${uid}`;
+export function rollOutId(target: OperationTarget): string {
+  return operationId(rollOutType, target);
 }
 
 /** The input of `rollOut`. */

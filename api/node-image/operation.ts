@@ -1,11 +1,12 @@
 import { isJsonObject } from '../base/json.ts';
 import type { NodeRef } from '../core/refs.ts';
+import { type OperationTarget, operationId } from '../engine/operation-id.ts';
 
 /** Pulls the images of one node. Because of its workflow ID, it is the only way to a pull on that node. */
 export const pullImagesType = 'pullImages';
 
-export function pullImagesId(nodeImageUid: string): string {
-  return `pull-images/${nodeImageUid}`;
+export function pullImagesId(nodeImage: OperationTarget): string {
+  return operationId(pullImagesType, nodeImage);
 }
 
 /** The input of `pullImages`. */

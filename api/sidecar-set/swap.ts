@@ -7,6 +7,7 @@
 
 import { isJsonObject } from '../base/json.ts';
 import { type PodRef, qualifiedName } from '../core/refs.ts';
+import { longestOperationId, type OperationTarget, operationId } from '../engine/operation-id.ts';
 import type { OperationStart } from '../engine/operation-start.ts';
 import { queues } from '../engine/operations.ts';
 
@@ -24,8 +25,8 @@ export const imageStartsAnnotation = 'windlass.io/sidecar-image-starts';
 /** Swaps the sidecars of one pod. Because of its ID, only one SidecarSet at a time swaps in a pod. */
 export const swapSidecarType = 'swapSidecar';
 
-export function swapSidecarId(podUid: string): string {
-  return `swap-sidecar/${podUid}`;
+export function swapSidecarId(pod: OperationTarget): string {
+  return operationId(swapSidecarType, pod);
 }
 
 /** A SidecarSet. */
@@ -51,7 +52,7 @@ export function isSameSwap(left: SwapOperation, right: SwapOperation): boolean {
 export function swapStart(operation: SwapOperation): OperationStart {
   const { pod, set, cause } = operation;
   return {
-    workflowId: swapSidecarId(pod.uid),
+    workflowId: swapSidecarId(pod),
     workflowType: swapSidecarType,
     taskQueue: queues.cluster,
     argument: operation,
@@ -66,9 +67,6 @@ export interface SwapChanged {
   readonly operation: SwapOperation;
 }
 
-/** The maximum length of a Keyword in Temporal's visibility store. */
-const longestCause = 255;
-
 /** Parses the signal `changed`. Only the watcher's payloads name an operation; anything else is a request to look again. */
 export function parseSwapChanged(payload: unknown): Partial<SwapChanged> {
   if (!isJsonObject(payload) || !isJsonObject(payload.operation)) return {};
@@ -81,7 +79,7 @@ export function parseSwapChanged(payload: unknown): Partial<SwapChanged> {
     operation: {
       pod: { namespace: parts.namespace, name: parts.name, uid: parts.uid },
       set: { name: parts.set, uid: parts.setUid },
-      ...(typeof cause === 'string' && cause !== '' && { cause: cause.slice(0, longestCause) }),
+      ...(typeof cause === 'string' && cause !== '' && { cause: cause.slice(0, longestOperationId) }),
     },
   };
 }

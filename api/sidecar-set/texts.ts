@@ -50,7 +50,8 @@ export const sidecarSetWaits = {
   BudgetSpent: 'Fix these updated pods, signal skip, or raise updateStrategy.maxUnavailable',
   UpdateInProgress:
     'Look at the events of these pods: the kubelet has not finished an earlier update of their sidecars',
-  SidecarsSwapping: 'Look at the workflow swap-sidecar/<UID> of these pods: it says what it waits for',
+  SidecarsSwapping:
+    'Look at the workflow swap-sidecar/<namespace>/<name>/<UID> of these pods: it says what it waits for',
   CannotChange: 'Fix the annotations of these pods, or delete the pods: new ones get the present content',
   NotConsistent: 'Look at the events of these pods: their sidecars have not started with the new image',
   NoPermit: 'Nothing to do: the roll-out continues as soon as its workflow grants the next permit',

@@ -37,7 +37,10 @@ async function explainRequest(request: ContainerRecreateRequest, means: ExplainM
   const { namespace = '', name, labels = {}, generation = 0 } = request.metadata;
   const podUid = labels[crrLabel.podUid];
   const wait = request.status?.waitingFor;
-  const operation = podUid === undefined ? undefined : await askEngine(restartContainersId(podUid), means);
+  const operation =
+    podUid === undefined
+      ? undefined
+      : await askEngine(restartContainersId({ namespace, name: request.spec.podName, uid: podUid }), means);
   const isOpen = !isCompleted(request);
   const unread: string[] = [];
   const pod = isOpen && hasStopped(request) ? await readPod(request, means, unread) : undefined;

@@ -12,8 +12,8 @@ export const imagePullJobExplainer: Explainer = {
   shortNames: [],
   explain: async (asked, means) => {
     const job = await readObject<ImagePullJob>(means.kube, asked);
-    const { namespace = '', name, uid } = job.metadata;
-    const operation = await askEngine(pullOnNodesId(uid), means);
+    const { namespace = '', name } = job.metadata;
+    const operation = await askEngine(pullOnNodesId(job.metadata), means);
     const waits = isFinished(job) ? [] : waitIn(job.status);
     const isSteered = !isFinished(job) && mayRun(operation);
     const effects = {

@@ -10,9 +10,9 @@ export const nodeImageExplainer: Explainer = {
   shortNames: [],
   explain: async (asked, means) => {
     const node = await readObject<NodeImage>(means.kube, asked);
-    const { name, uid } = node.metadata;
+    const { name } = node.metadata;
     const { desired = 0, pulling = 0, succeeded = 0, failed = 0 } = node.status ?? {};
-    const operation = await askEngine(pullImagesId(uid), means);
+    const operation = await askEngine(pullImagesId(node.metadata), means);
     const waits = waitIn(node.status);
     const reasons = waits.map(({ reason }) => reason);
     const isSteered = mayRun(operation) && (operation.kind === 'found' || waits.length > 0);

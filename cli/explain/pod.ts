@@ -12,11 +12,11 @@ export const podExplainer: Explainer = {
   shortNames: ['po'],
   explain: async (asked, means) => {
     const pod = await readObject<Pod>(means.kube, asked);
-    const { namespace = '', name, uid } = pod.metadata;
+    const { namespace = '', name } = pod.metadata;
     const termination = terminationStatusOf(pod);
     const waits = [...waitIn(launchStatusOf(pod)), ...waitIn(termination)];
     const sidecars = sidecarsOf(pod).map((sidecar) => sidecar.name);
-    const operation = sidecars.length > 0 ? await askEngine(terminateSidecarsId(uid), means) : undefined;
+    const operation = sidecars.length > 0 ? await askEngine(terminateSidecarsId(pod.metadata), means) : undefined;
     const isSteered =
       operation !== undefined &&
       mayRun(operation) &&

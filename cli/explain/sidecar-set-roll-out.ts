@@ -41,7 +41,7 @@ export async function explainSidecarRollOut(set: SidecarSet, means: ExplainMeans
     return { waits: [], steps: [], commands: [], notes };
   }
   const { input, notes } = await lookAtSidecarSet(set, means);
-  const operation = await askEngine(rollOutId(set.metadata.uid), means);
+  const operation = await askEngine(rollOutId(set.metadata), means);
   const { situation } = planSidecarSet({ ...input, ...permitIn(input, operation) });
   const swaps = situation ? swapsIn(situation.scene, means.nowMs) : new Map<Pod, OpenSwapStanding>();
   const waits = situation ? [...waitsOf(set, situation), ...swapWaitsOf(swaps)] : [];

@@ -75,7 +75,7 @@ export function swapCommands(
   const [held] = [...swaps].filter(([, { look, wait }]) => wait !== undefined || look.backOffUntil !== undefined);
   if (held === undefined) return [];
   const [pod, { look }] = held;
-  const id = swapSidecarId(pod.metadata.uid);
+  const id = swapSidecarId(pod.metadata);
   const pods = `${nameOf(pod)}${swaps.size > 1 ? ', and likewise for other pods' : ''}`;
   return [
     ...(look.stage === 'begin'

@@ -51,7 +51,7 @@ export function workloadExplainer<Owner extends Workload, Input extends FleetInp
       const { object, warnings } = convert(found, apiVersionOf(stored)) ?? { object: found, warnings: [] };
       const owner = object as unknown as Owner;
       const { input, notes } = await lookAround(kind, owner, means);
-      const operation = await askEngine(rollOutId(owner.metadata.uid), means);
+      const operation = await askEngine(rollOutId(owner.metadata), means);
       const readAs = versionOf(kind, found) ?? stored;
       return explained(kind, input, { operation, notes: [...warnings, ...notes], means, readAs });
     },

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parse } from 'yaml';
+import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import { type ApiServer, call, find } from './api-server.ts';
 import { findInstance, repository } from './instance.ts';
 import { type PlatformStatus, up, withApi } from './platform.ts';
@@ -15,12 +16,17 @@ export async function start(name: string, progress: Progress, featureGates?: str
   const instance = findInstance(name);
   if (!instance) throw new Error(`Instance "${name}" went down`);
   const outcome = await withApi(instance, (api) => showRestart(api, progress));
-  console.log(whatNext(platform, outcome.podUid));
+  console.log(whatNext(platform, outcome.operation));
   return outcome.ok;
 }
 
 interface Pod {
-  readonly metadata: { readonly uid: string; readonly deletionTimestamp?: string };
+  readonly metadata: {
+    readonly namespace: string;
+    readonly name: string;
+    readonly uid: string;
+    readonly deletionTimestamp?: string;
+  };
   readonly status?: {
     readonly phase?: string;
     readonly conditions?: readonly { readonly type: string; readonly status: string }[];
@@ -54,7 +60,7 @@ export const samples = {
   columns: 'deploy/samples/restart-progress.columns',
 } as const;
 
-async function showRestart(api: ApiServer, progress: Progress): Promise<{ ok: boolean; podUid: string }> {
+async function showRestart(api: ApiServer, progress: Progress): Promise<{ ok: boolean; operation: string }> {
   const podSample = readSample(samples.pod);
   const requestSample = readSample(samples.request);
   const pods = '/api/v1/namespaces/default/pods';
@@ -97,7 +103,7 @@ async function showRestart(api: ApiServer, progress: Progress): Promise<{ ok: bo
     }),
   );
   if (!ok && ended.status?.message) progress.say(`Message of the request: ${ended.status.message}`);
-  return { ok, podUid: before.metadata.uid };
+  return { ok, operation: restartContainersId(before.metadata) };
 }
 
 /** Prints the progress of one container until the request is done with it. */
@@ -164,11 +170,11 @@ function readSample(file: string): { readonly metadata: { readonly name: string 
 /** What `npm start` prints at its end: commands that can be pasted into any shell of this machine. */
 export function whatNext(
   { kubeconfig, ui, temporal, instance }: Pick<PlatformStatus, 'kubeconfig' | 'ui' | 'temporal' | 'instance'>,
-  podUid: string,
+  operation: string,
 ): string {
   const tools = ['kubectl', 'temporal'] as const;
   const prefix = instance === 'default' ? '' : `WINDLASS_INSTANCE=${instance} `;
-  const workflow = encodeURIComponent(`restart-containers/${podUid}`);
+  const workflow = encodeURIComponent(operation);
   return `
 Windlass is up. The restart in Temporal's UI:
   ${ui}/namespaces/default/workflows/${workflow}

@@ -56,9 +56,9 @@ async function runSamples(env: Environment): Promise<Readonly<Record<string, str
   await kubectl(env, `apply -f ${pullJob}`);
   await kubectl(env, 'wait imagepulljob/warm-busybox --for=condition=Complete --timeout=300s');
   return {
-    'ui-restart': `restart-containers/${await uidOf('pod/web')}`,
-    'ui-roll-out': `roll-out/${await uidOf('clone/shop')}`,
-    'ui-pull': `pull-on-nodes/${await uidOf('imagepulljob/warm-busybox')}`,
+    'ui-restart': `restart-containers/default/web/${await uidOf('pod/web')}`,
+    'ui-roll-out': `roll-out/default/shop/${await uidOf('clone/shop')}`,
+    'ui-pull': `pull-on-nodes/default/warm-busybox/${await uidOf('imagepulljob/warm-busybox')}`,
   };
 }
 

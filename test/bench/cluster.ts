@@ -100,7 +100,7 @@ export async function benchCluster(platform: PlatformStatus): Promise<BenchClust
     onPod: (listener) => pods.cache.onChange(({ after }) => after && listener(after)),
     async recreateAndTell(pod) {
       const times = await recreate(pod);
-      const run = workflow.getHandle(restartContainersId(pod.metadata.uid));
+      const run = workflow.getHandle(restartContainersId(pod.metadata));
       await run.result();
       return { ...times, steps: await stepsOf(run) };
     },

@@ -1,5 +1,4 @@
 // What people can do, on purpose or by mistake, to the operations and objects of pods with requests.
-import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import { crr } from '../../api/container-recreate-request/types.ts';
 import type { Resource } from '../../api/core/meta.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
@@ -22,8 +21,8 @@ export interface Act {
 export function ofOperation({ name, to, afterwards }: Treatment): Act {
   return {
     name,
-    to: (world, { uid }) => to(world, restartContainersId(uid)),
-    ...(afterwards && { afterwards: (world, { uid }) => afterwards(world, restartContainersId(uid)) }),
+    to: (world, pod) => to(world, pod.operation),
+    ...(afterwards && { afterwards: (world, pod) => afterwards(world, pod.operation) }),
   };
 }
 

@@ -2,8 +2,9 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
 import proto from '@temporalio/proto';
-import { restartContainersId, restartContainersType } from '../../api/container-recreate-request/operation.ts';
+import { restartContainersType } from '../../api/container-recreate-request/operation.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import { earlierIdOf, lockOf, operationLock } from '../../api/engine/operation-id.ts';
 import { findInstance, type Instance, instanceName } from '../../deploy/local/instance.ts';
 import type { Place } from '../../deploy/local/namespaces.ts';
 import { readParts } from '../../deploy/local/parts.ts';
@@ -33,7 +34,7 @@ export interface World {
   /** The object as it is now; undefined when it is gone. */
   find<T extends KubeObject>(resource: Resource, ref: { namespace?: string; name: string }): Promise<T | undefined>;
   /** Where the operation of a pod stands, by the last events of its history. */
-  lastEvent(podUid: string): Promise<string>;
+  lastEvent(workflowId: string): Promise<string>;
   /** Those of these pods whose operation is open. */
   openOperations(podUids: readonly string[]): Promise<readonly string[]>;
   /** Those of these workflows that are open. */
@@ -81,14 +82,14 @@ export async function enterWorld(say: (line: string) => void): Promise<World> {
       }
     },
 
-    lastEvent: (podUid) => lastEvent(temporal, podUid),
+    lastEvent: (workflowId) => lastEvent(temporal, workflowId),
 
     async openOperations(podUids) {
-      const ids = new Map(podUids.map((uid) => [restartContainersId(uid), uid]));
+      const locks = new Map(podUids.map((uid) => [operationLock(restartContainersType, uid), uid]));
       const open: string[] = [];
       const query = `WorkflowType = '${restartContainersType}' AND ExecutionStatus = 'Running'`;
       for await (const { workflowId } of temporal.workflow.list({ query, pageSize: 1000 })) {
-        const uid = ids.get(workflowId);
+        const uid = locks.get(lockOf(workflowId));
         if (uid !== undefined) open.push(uid);
       }
       return open;
@@ -96,7 +97,7 @@ export async function enterWorld(say: (line: string) => void): Promise<World> {
 
     async openWorkflows(ids) {
       const open = await Promise.all(
-        ids.map(async (id) => {
+        ids.flatMap(withEarlierId).map(async (id) => {
           const found = await temporal.workflow.getHandle(id).describe().catch(unlessNone);
           return found?.status.name === 'RUNNING' ? [id] : [];
         }),
@@ -112,6 +113,11 @@ export async function enterWorld(say: (line: string) => void): Promise<World> {
   };
 }
 
+/** A run that release 0.1.0 has begun has another ID. */
+function withEarlierId(workflowId: string): readonly string[] {
+  return [workflowId, earlierIdOf(workflowId) ?? []].flat();
+}
+
 /** There was none under this ID. */
 function unlessNone(error: unknown): undefined {
   if (!(error instanceof WorkflowNotFoundError)) throw error;
@@ -119,11 +125,11 @@ function unlessNone(error: unknown): undefined {
 
 const { EventType } = proto.temporal.api.enums.v1;
 
-async function lastEvent(temporal: Client, podUid: string): Promise<string> {
+async function lastEvent(temporal: Client, workflowId: string): Promise<string> {
   try {
     const { history } = await temporal.workflowService.getWorkflowExecutionHistoryReverse({
       namespace: 'default',
-      execution: { workflowId: restartContainersId(podUid) },
+      execution: { workflowId },
       maximumPageSize: 30,
     });
     const [last, ...before] = history?.events ?? [];

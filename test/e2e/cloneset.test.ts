@@ -3,7 +3,6 @@ import { type JsonObject, listOr, objectOr } from '../../api/base/json.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { searchAttributes } from '../../api/engine/operations.ts';
-import { rollOutId } from '../../api/fleet/operation.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import type { Cluster } from '../support/cluster.ts';
@@ -69,7 +68,7 @@ describeTogether('a CloneSet', () => {
       for await (const workflow of local.temporal.workflow.list({ query })) return workflow;
       return undefined;
     });
-    expect(found.workflowId).toBe(rollOutId(fleet.uid));
+    expect(found.workflowId).toBe(fleet.rollOutId);
     // 40 events, and 20 for each of two batches: on a slow machine more waits are reported in between
     expect(found.historyLength).toBeLessThanOrEqual(80);
 

@@ -112,7 +112,7 @@ describe('the sample', () => {
     await cluster.applySample('container-recreate-request.yaml', namespace);
     await completed(namespace, 'restart-web');
 
-    const workflowId = restartContainersId(pod.metadata.uid);
+    const workflowId = restartContainersId(pod.metadata);
     const found = await waitFor('the operation in the list', async () => {
       const query = `WindlassKind='ContainerRecreateRequest' AND WindlassNamespace='${namespace}' AND WindlassName='restart-web'`;
       for await (const workflow of cluster.temporal.workflow.list({ query })) {
@@ -285,7 +285,7 @@ describe('steering', () => {
 
   it.concurrent('by signal: pause, skip and resume', async () => {
     const { namespace, pod } = await openRequest();
-    const operation = cluster.temporal.workflow.getHandle(restartContainersId(pod.metadata.uid));
+    const operation = cluster.temporal.workflow.getHandle(restartContainersId(pod.metadata));
     await operation.signal('pause', { by: 'alice' });
     await waitFor('the wait to be told', async (see) => {
       const { status } = await cluster.get<ContainerRecreateRequest>('crr', namespace, 'restart-web');

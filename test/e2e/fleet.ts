@@ -217,8 +217,12 @@ export class Fleet<Owner extends FleetObject = CloneSet> {
     neverFewerReady(this.watch, least);
   }
 
+  get rollOutId(): string {
+    return rollOutId({ namespace: this.namespace, name: 'web', uid: this.uid });
+  }
+
   get operation() {
-    return this.#world.temporal.workflow.getHandle(rollOutId(this.uid));
+    return this.#world.temporal.workflow.getHandle(this.rollOutId);
   }
 
   async eventSays(reason: string, message: RegExp): Promise<void> {

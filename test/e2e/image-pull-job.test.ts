@@ -69,9 +69,9 @@ async function tagStatus(node: string, image: string, tag = '1'): Promise<ImageT
 }
 
 /** Sends a command to a job as soon as its operation runs, which begins after its nodes were written. */
-async function command({ uid }: ImagePullJob['metadata'], name: string): Promise<void> {
+async function command(job: ImagePullJob['metadata'], name: string): Promise<void> {
   await waitFor(`the operation to take ${name}`, async () => {
-    await cluster.temporal.workflow.getHandle(pullOnNodesId(uid)).signal(name, { by: 'ann' });
+    await cluster.temporal.workflow.getHandle(pullOnNodesId(job)).signal(name, { by: 'ann' });
     return true;
   });
 }
@@ -115,7 +115,7 @@ describeTogether('the samples', () => {
         return true;
       });
       await waitFor('the look in the history', async (see) =>
-        see(await summariesOf(pullImagesId(nodeImage.metadata.uid))).includes(`look at ${node}`),
+        see(await summariesOf(pullImagesId(nodeImage.metadata))).includes(`look at ${node}`),
       );
     }
     expect(await cluster.ok(['get', 'nodeimages'])).toMatch(/NAME\s+DESIRED\s+PULLING\s+SUCCEED\s+FAILED\s+AGE/);
@@ -241,7 +241,7 @@ describeTogether('registries', () => {
     });
     expect(told).toMatchObject({ phase: 'Pulling', fetched: expect.stringMatching(/^(19|20) of 40 MB in \d+ s$/) });
     const { metadata } = await cluster.get<NodeImage>('nodeimage', 'default', 'node-1');
-    const { raw } = await cluster.temporal.workflow.getHandle(pullImagesId(metadata.uid)).describe();
+    const { raw } = await cluster.temporal.workflow.getHandle(pullImagesId(metadata)).describe();
     const beats = (raw.pendingActivities ?? []).flatMap(({ heartbeatDetails }) =>
       (heartbeatDetails?.payloads ?? []).map(({ data }) => Buffer.from(data ?? '').toString()),
     );

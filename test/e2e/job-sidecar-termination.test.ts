@@ -107,7 +107,7 @@ describeTogether('the end of sidecars', () => {
     await says(pod, 'Kruise SidecarTerminator is trying to terminate sidecar [proxy] using crr');
     await says(pod, `Stopping container proxy by ContainerRecreateRequest ${request.metadata.name}`);
     await waitFor('the operation to end', async (see) => {
-      const handle = cluster.temporal.workflow.getHandle(terminateSidecarsId(pod.metadata.uid));
+      const handle = cluster.temporal.workflow.getHandle(terminateSidecarsId(pod.metadata));
       return see((await handle.describe()).status.name) === 'COMPLETED';
     });
   });
@@ -234,7 +234,7 @@ describeTogether('the end of sidecars', () => {
     await waitFor('the stop to be requested', async () => await requestOf(pod));
     await cluster.ok(['delete', 'pod', 'deleted', '-n', namespace, '--grace-period=1', '--wait=true']);
     await waitFor('the operation to end', async (see) => {
-      const handle = cluster.temporal.workflow.getHandle(terminateSidecarsId(pod.metadata.uid));
+      const handle = cluster.temporal.workflow.getHandle(terminateSidecarsId(pod.metadata));
       return see((await handle.describe()).status.name) === 'COMPLETED';
     });
   });

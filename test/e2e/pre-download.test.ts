@@ -217,11 +217,11 @@ describeAlone('a workload whose image changes', () => {
     expect(held.status?.waitingFor?.blockedBy).toEqual(['node/node-1', 'node/node-2']);
     expect(held.status).toMatchObject({ updatedReplicas: 0, readyReplicas: replicas });
     const jobs = await itemsOf<ImagePullJob>('imagepulljobs', namespace);
-    const query = `${searchAttributes.cause} = "${rollOutId(held.metadata.uid)}"`;
+    const query = `${searchAttributes.cause} = "${rollOutId(held.metadata)}"`;
     await waitFor('the pre-download to be found by what has caused it', async (see) => {
       const caused: string[] = [];
       for await (const { workflowId } of cluster.temporal.workflow.list({ query })) caused.push(workflowId);
-      return see(caused).join() === jobs.map(({ metadata }) => pullOnNodesId(metadata.uid)).join();
+      return see(caused).join() === jobs.map(({ metadata }) => pullOnNodesId(metadata)).join();
     });
     gate.open();
     await until(namespace, 'all pods to be updated', updated);

@@ -83,7 +83,7 @@ describeAlone('a SidecarSet', () => {
       expect(Object.fromEntries(restarts)).toEqual({ app: 0, 'log-reader': 1 });
     }
     const { metadata } = await found();
-    const run = cluster.temporal.workflow.getHandle(rollOutId(metadata.uid));
+    const run = cluster.temporal.workflow.getHandle(rollOutId(metadata));
     await waitFor('the end of the roll-out', async (see) => see((await run.describe()).status.name) === 'COMPLETED');
   });
 

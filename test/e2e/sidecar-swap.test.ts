@@ -99,7 +99,7 @@ describeAlone('a hot-upgrade sidecar', () => {
 
     const again = await swap(old, 'mesh-1');
     for (const { metadata } of again) {
-      const run = cluster.temporal.workflow.getHandle(swapSidecarId(metadata.uid));
+      const run = cluster.temporal.workflow.getHandle(swapSidecarId(metadata));
       await waitFor('the end of the swap', async (see) => see((await run.describe()).status.name) === 'COMPLETED');
     }
   });

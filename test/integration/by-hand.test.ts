@@ -174,13 +174,14 @@ describeProof('by-hand', 'F5: an activity that ends in a way that nobody has for
 });
 
 describeTogether('F14: an operation that is started under another ID than its own', () => {
+  const web = { namespace: 'shop', name: 'web', uid: 'u' };
   const started: PerOperation<{ readonly input: object; readonly right: string }> = {
-    restartContainers: { input: { request: { uid: 'r' }, pod: { uid: 'p' } }, right: 'restart-containers/p' },
-    rollOut: { input: { target: { uid: 's' } }, right: 'roll-out/s' },
-    pullImages: { input: { nodeImage: { uid: 'n' } }, right: 'pull-images/n' },
-    pullOnNodes: { input: { job: { uid: 'j' } }, right: 'pull-on-nodes/j' },
-    terminateSidecars: { input: { pod: { uid: 'p' } }, right: 'terminate-sidecars/p' },
-    swapSidecar: { input: { pod: { uid: 'p' }, set: { uid: 's' } }, right: 'swap-sidecar/p' },
+    restartContainers: { input: { request: { uid: 'r' }, pod: web }, right: 'restart-containers/shop/web/u' },
+    rollOut: { input: { target: web }, right: 'roll-out/shop/web/u' },
+    pullImages: { input: { nodeImage: { name: 'node-1', uid: 'n' } }, right: 'pull-images/node-1/n' },
+    pullOnNodes: { input: { job: web }, right: 'pull-on-nodes/shop/web/u' },
+    terminateSidecars: { input: { pod: web }, right: 'terminate-sidecars/shop/web/u' },
+    swapSidecar: { input: { pod: web, set: { uid: 's' } }, right: 'swap-sidecar/shop/web/u' },
   };
   it.each(Object.entries(started))('%s: fails, and says which ID is right', async (type, { input, right }) => {
     const options = { taskQueue: queues.cluster, workflowId: `my/${type}`, args: [input] };

@@ -50,7 +50,7 @@ async function newCloneSet(namespace: string) {
   const owner = { apiVersion: apiVersionOf(cloneSets), kind: cloneSets.kind, name, uid, controller: true };
   return {
     owner,
-    rollOut: rollOutId(uid),
+    rollOut: rollOutId(metadata),
     gone: async () => void (await kube.patch(cloneSets, ref, 'merge', { metadata: { finalizers: [] } })),
   };
 }
@@ -92,7 +92,7 @@ describeProof('slow', 'WindlassCause', () => {
     await setGate(windlass(), pod, 'False');
     await setTier(windlass(), pod, 'gold');
 
-    const ids = [pullOnNodesId(job.metadata.uid), restartContainersId(pod.ref.uid)];
+    const ids = [pullOnNodesId(job.metadata), restartContainersId(pod.ref)];
     const runs = await causedBy(rollOut, 2);
     expect(new Set(runs.keys())).toEqual(new Set(ids));
     for (const id of ids) {
@@ -107,7 +107,7 @@ describeProof('slow', 'WindlassCause', () => {
 
     pulled.open();
     pod.script('app', {});
-    await client.workflow.getHandle(restartContainersId(pod.ref.uid)).signal('retry', { by: 'ann' }); // not at the next attempt
+    await client.workflow.getHandle(restartContainersId(pod.ref)).signal('retry', { by: 'ann' }); // not at the next attempt
     await Promise.all(ids.map(async (id) => await client.workflow.getHandle(id).result()));
     await gone();
   });
@@ -119,8 +119,8 @@ describeTogether('WindlassCause', () => {
     const job = await startJob(windlass());
     job.pod.script('proxy', { stopTakes: ended.opened });
     job.pod.exit('main');
-    const runs = await causedBy(terminateSidecarsId(job.pod.ref.uid), 1);
-    expect([...runs.keys()]).toEqual([restartContainersId(job.pod.ref.uid)]);
+    const runs = await causedBy(terminateSidecarsId(job.pod.ref), 1);
+    expect([...runs.keys()]).toEqual([restartContainersId(job.pod.ref)]);
     ended.open();
     await job.ended();
 

@@ -2,16 +2,14 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type WorkflowHandle, WorkflowNotFoundError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import type { ApplyCommandInput } from '../../activities/fleet/commands.ts';
-import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import { changedSignal } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
-import { terminateSidecarsId } from '../../api/job-sidecar-termination.ts';
-import { pullImagesId } from '../../api/node-image/operation.ts';
 import { workflowBundle } from '../../workers/workflow-bundle.ts';
 import { closedAs } from '../support/closed.ts';
 import { newGate } from '../support/gate.ts';
 import {
+  idOf,
   type OperationType,
   type PlayedOperations,
   startPlayedOperations,
@@ -108,7 +106,7 @@ describe('F6: a command reaches the request that it was meant for', () => {
 
   it.concurrent('when the run of the request before has not ended yet, after its own end', async () => {
     const pod = 'pod-of-two';
-    const workflowId = restartContainersId(pod);
+    const workflowId = idOf('restartContainers', pod);
     const stop = newGate();
     stops.set(pod, stop);
     // the request that is begun first has the UID of its pod
@@ -136,7 +134,7 @@ describe('F6: a command reaches the request that it was meant for', () => {
 
   it.concurrent('and whoever sent it without a name is known there', async () => {
     const pod = 'pod-of-nameless';
-    const workflowId = restartContainersId(pod);
+    const workflowId = idOf('restartContainers', pod);
     const stop = newGate();
     stops.set(pod, stop);
     const handle = await played.begin('restartContainers', pod);
@@ -175,7 +173,7 @@ describe('F14: the senders of commands without a name', () => {
 
 describe('F14: a skip without a target', () => {
   it.concurrent('that comes twice by a double click leaves out one container', async () => {
-    const workflowId = terminateSidecarsId('clicked');
+    const workflowId = idOf('terminateSidecars', 'clicked');
     const handle = await played.begin('terminateSidecars', 'clicked');
     await handle.signal('skip', { by: 'ann' });
     await handle.signal('skip', { by: 'ann' });
@@ -254,7 +252,7 @@ describe('a skip whose input is not understood', () => {
 describe('F9: a look that fails for long', () => {
   it.concurrent('is retried and keeps no workflow task open, so that commands are received meanwhile', async () => {
     const uid = 'n-unseen';
-    const workflowId = pullImagesId(uid);
+    const workflowId = idOf('pullImages', uid);
     unseen.add(workflowId);
     const handle = await played.begin('pullImages', uid);
     await waitFor('a further attempt, and no workflow task', async (see) => {
@@ -271,7 +269,7 @@ describe('F9: a look that fails for long', () => {
   });
 });
 
-const pulls = (uid: string) => callsOf(pullImagesId(uid), 'node.v1.pullImage').length;
+const pulls = (uid: string) => callsOf(idOf('pullImages', uid), 'node.v1.pullImage').length;
 
 describe('F7: a pause of the pulls of a node', () => {
   async function paused(uid: string): Promise<WorkflowHandle> {
@@ -282,7 +280,7 @@ describe('F7: a pause of the pulls of a node', () => {
 
   async function saysPaused(uid: string): Promise<void> {
     await waitFor('the pause to be told', (see) => {
-      const wait = see(pullWaits.get(pullImagesId(uid)));
+      const wait = see(pullWaits.get(idOf('pullImages', uid)));
       return wait?.reason === 'Paused' && wait.blockedBy.join() === 'operator/ann';
     });
   }
@@ -298,21 +296,21 @@ describe('F7: a pause of the pulls of a node', () => {
     await handle.signal('abort', {});
     expect(await closedAs(handle)).toBe('FAILED');
     expect(pulls('n1')).toBe(0);
-    expect(JSON.stringify(callsOf(pullImagesId('n1'), 'reportPulls'))).toContain('aborted by operator@test');
+    expect(JSON.stringify(callsOf(idOf('pullImages', 'n1'), 'reportPulls'))).toContain('aborted by operator@test');
   });
 
   it.concurrent('survives terminate, as it would the loss of all that Temporal knows', async () => {
     const handle = await paused('n2');
     await handle.terminate('by hand');
     const again = await played.begin('pullImages', 'n2');
-    await waitFor('the look', () => callsOf(pullImagesId('n2'), 'lookAtNodeImage').length === 2);
+    await waitFor('the look', () => callsOf(idOf('pullImages', 'n2'), 'lookAtNodeImage').length === 2);
     await again.signal('retry', { by: 'ann' });
-    await waitFor('the command to be told', () => callsOf(pullImagesId('n2'), 'announceSteering').length === 2);
+    await waitFor('the command to be told', () => callsOf(idOf('pullImages', 'n2'), 'announceSteering').length === 2);
     expect(pulls('n2')).toBe(0);
     await again.signal('resume', { by: 'ann' });
     await again.result();
     expect(pulls('n2')).toBe(1);
-    expect(pullWaits.get(pullImagesId('n2'))).toBeUndefined();
+    expect(pullWaits.get(idOf('pullImages', 'n2'))).toBeUndefined();
   });
 
   it.concurrent('is not taken up again by a run that begins with resume', async () => {
@@ -327,7 +325,7 @@ describe('F7: a pause of the pulls of a node', () => {
 describe('NP-7: a pull that fails again and again', () => {
   it.concurrent('is tried as often as it may be, whichever runs make the attempts', async () => {
     const uid = 'n-failing';
-    failing.add(pullImagesId(uid));
+    failing.add(idOf('pullImages', uid));
     const handle = await played.begin('pullImages', uid);
     const first = await handle.describe();
     await waitFor('the second attempt', () => pulls(uid) === 2);
@@ -343,7 +341,7 @@ describe('NP-7: a pull that fails again and again', () => {
 
 describe('F7: commands about the sidecars of a pod whose history is full', () => {
   it.concurrent('are all obeyed, whichever run they reach', async () => {
-    const workflowId = terminateSidecarsId('p1');
+    const workflowId = idOf('terminateSidecars', 'p1');
     const handle = await played.begin('terminateSidecars', 'p1');
     await handle.signal('pause', { by: 'ann' });
     await fillHistory(handle);
@@ -363,7 +361,7 @@ describe('F7: commands about the sidecars of a pod whose history is full', () =>
 
 describe('F7: a refresh of the environment whose history is full', () => {
   it.concurrent('keeps its pause', async () => {
-    const workflowId = restartContainersId('e1');
+    const workflowId = idOf('restartContainers', 'e1');
     const handle = await played.begin('refreshEnvironment', 'e1', { name: 'pause', payload: { by: 'ann' } });
     await fillHistory(handle);
     await waitFor('the pause', async (see) => see(await played.detailsOf(handle)).includes('paused by ann'));

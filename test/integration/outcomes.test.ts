@@ -17,7 +17,7 @@ import { waitFor } from '../support/wait.ts';
 type Fate = 'succeeds' | 'fails' | 'deleted' | 'finished' | 'waits';
 
 function fateOf(workflowId: string): Fate {
-  return workflowId.split('/')[1]?.split('-')[0] as Fate;
+  return workflowId.split('/').at(-1)?.split('-')[0] as Fate;
 }
 
 /** Holds an activity until the operation has been aborted or cancelled, and the tests are over. */
@@ -214,7 +214,7 @@ describe('F8: a run ends as its object does', () => {
     await waitFor('the visibility store to show all', async (see) => {
       const found: string[] = [];
       for await (const { workflowId } of played.client.workflow.list({ query: 'ExecutionStatus = "Failed"' })) {
-        found.push(workflowId.slice(workflowId.indexOf('/') + 1));
+        found.push(workflowId.slice(workflowId.lastIndexOf('/') + 1));
       }
       return (
         JSON.stringify(see(found).toSorted((a, b) => a.localeCompare(b))) ===

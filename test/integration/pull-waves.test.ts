@@ -56,7 +56,7 @@ async function begin(count: number, spec: Partial<ImagePullJobSpec> = {}): Promi
     metadata: ref,
     spec: { image: 'app:1', parallelism: 2, selector: { names: nodes.names }, ...spec },
   });
-  const operation = client.workflow.getHandle(pullOnNodesId(metadata.uid));
+  const operation = client.workflow.getHandle(pullOnNodesId(metadata));
   await waitFor('the operation', async (see) => see(await operation.describe().catch(() => undefined)));
   const { runId: first } = await operation.describe();
   const status = async () => (await operation.describe()).status.name;

@@ -138,7 +138,7 @@ describe('an ImagePullJob', () => {
     const job = await newJob(players, { completionPolicy: { type: 'Never' } });
     await job.until('one failure and one success', ({ status }) => status?.failed === 1 && status.succeeded === 1);
     isBroken = false;
-    const operation = windlass().client.workflow.getHandle(pullOnNodesId(job.uid));
+    const operation = windlass().client.workflow.getHandle(pullOnNodesId({ ...job.ref, uid: job.uid }));
     await waitFor('the operation to take it', async () => {
       await operation.signal('retry', { by: 'ann' });
       return true;
@@ -247,7 +247,7 @@ describe('a NodeImage', () => {
     );
     expect(player.pulls.length).toBe(before + 1);
     const { metadata } = await kube.get<NodeImage>(nodeImages, { name });
-    await windlass().client.workflow.getHandle(pullImagesId(metadata.uid)).result();
+    await windlass().client.workflow.getHandle(pullImagesId(metadata)).result();
   });
 
   it.concurrent('C2: of fifteen images by digest goes on after its registry was away, in small payloads', async () => {
@@ -277,7 +277,7 @@ describe('a NodeImage', () => {
     const { metadata } = await until('all of them to back off', ({ status }) => {
       return status?.waitingFor?.reason === 'BackingOff' && status.waitingFor.blockedCount === 15;
     });
-    const operation = client.workflow.getHandle(pullImagesId(metadata.uid));
+    const operation = client.workflow.getHandle(pullImagesId(metadata));
     isAway = false;
     await operation.signal('retry', { by: 'ann' });
     await until('all of them to be there', ({ status }) => status?.succeeded === 15);
@@ -298,7 +298,7 @@ describe('a NodeImage', () => {
       const live = see(await windlass().cluster.kube.get<NodeImage>(nodeImages, { name: player.ref.name }));
       return findTag(live, 'app', '1') === undefined && live;
     });
-    await windlass().client.workflow.getHandle(pullImagesId(nodeImage.metadata.uid)).result();
+    await windlass().client.workflow.getHandle(pullImagesId(nodeImage.metadata)).result();
   });
 
   it.concurrent('pulls anew what was wanted, pulled and given up before, while another pull goes on', async () => {
@@ -346,7 +346,7 @@ describe('an ImageListPullJob', () => {
       expect(new Set(player.pulls.map(({ image }) => image.name)).size).toBe(50);
       expect(player.pulls).toHaveLength(50);
       const { metadata } = await cluster.kube.get<NodeImage>(nodeImages, { name: player.ref.name });
-      const history = await client.workflow.getHandle(pullImagesId(metadata.uid)).fetchHistory();
+      const history = await client.workflow.getHandle(pullImagesId(metadata)).fetchHistory();
       expect(history.events?.length).toBeLessThan(1_500);
     }
   });

@@ -120,7 +120,7 @@ class Sidecars {
   }
 
   get handle() {
-    return windlass().client.workflow.getHandle(rollOutId(this.uid));
+    return windlass().client.workflow.getHandle(rollOutId(this));
   }
 
   async delete(): Promise<void> {

@@ -85,8 +85,7 @@ describeAlone('swaps of sidecars in a real API server with a real Temporal', () 
     await kube.delete(kubeResource.pods, ref);
     await waitFor('the end', async () => (await sidecars.handle.describe()).status.name !== 'RUNNING');
     expect(await sidecars.images()).toMatchObject({ 'mesh-1': 'busybox:1.35', 'mesh-2': 'busybox:1.36' });
-    const { uid } = (await sidecars.set()).metadata;
-    const rollOut = windlass().client.workflow.getHandle(rollOutId(uid));
+    const rollOut = windlass().client.workflow.getHandle(rollOutId((await sidecars.set()).metadata));
     await waitFor('the end of the roll-out', async () => (await rollOut.describe()).status.name !== 'RUNNING');
     await kube.patch(kubeResource.pods, ref, 'merge', { metadata: { finalizers: [] } });
     await sidecars.delete();

@@ -39,7 +39,7 @@ describe('an operation', () => {
       const all = see(await listed(client.workflow.list({ query })));
       return all.length > 0 ? all : undefined;
     });
-    expect(found?.workflowId).toBe(`restart-containers/${pod.ref.uid}`);
+    expect(found?.workflowId).toBe(`restart-containers/${pod.ref.namespace}/${pod.ref.name}/${pod.ref.uid}`);
     expect(found?.memo).toEqual({
       kind: 'ContainerRecreateRequest',
       namespace: request.ref.namespace,

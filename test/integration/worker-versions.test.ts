@@ -18,6 +18,7 @@ import {
 } from '../../workers/worker-versions.ts';
 import { buildIdOf, workflowBundle } from '../../workers/workflow-bundle.ts';
 import {
+  idOf,
   inputOf,
   type OperationType,
   operationTypes,
@@ -266,7 +267,7 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
 
 function wanted(type: OperationType, uid: string): WantedOperation {
   return {
-    workflowId: operationTypes[type](uid),
+    workflowId: idOf(type, uid),
     workflowType: workflowTypeOf(type),
     taskQueue: queues.cluster,
     argument: inputOf(type, uid),

@@ -119,7 +119,7 @@ export function fleetOf(pods: number, { kube, client }: { readonly kube: KubeCli
 
     async historyEvents() {
       const { metadata } = await kube.get<CloneSet>(cloneSets, ref);
-      return await eventsOf(client, rollOutId(metadata.uid));
+      return await eventsOf(client, rollOutId(metadata));
     },
 
     async remove() {

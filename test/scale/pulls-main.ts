@@ -176,7 +176,7 @@ async function pull(
   const queueMs: number[] = [];
   const events: number[] = [];
   for (const nodeImage of uids) {
-    const history = await client.workflow.getHandle(pullImagesId(nodeImage.metadata.uid)).fetchHistory();
+    const history = await client.workflow.getHandle(pullImagesId(nodeImage.metadata)).fetchHistory();
     events.push(history.events?.length ?? 0);
     const scheduled = new Map<string, number>();
     for (const { eventId, eventTime, ...event } of history.events ?? []) {
@@ -188,7 +188,7 @@ async function pull(
     }
   }
   await delay(1_000); // its operation ends after it
-  const history = await client.workflow.getHandle(pullOnNodesId(metadata.uid)).fetchHistory();
+  const history = await client.workflow.getHandle(pullOnNodesId(metadata)).fetchHistory();
   const scheduled = (history.events ?? []).map(
     ({ activityTaskScheduledEventAttributes: activity }) => activity?.activityType?.name,
   );

@@ -51,7 +51,7 @@ export function sidecarsOf(upgradeType: UpgradeType): (pods: number, means: Scal
       },
 
       async historyEvents() {
-        return await eventsOf(client, rollOutId((await get()).metadata.uid));
+        return await eventsOf(client, rollOutId((await get()).metadata));
       },
 
       async remove() {

@@ -23,5 +23,5 @@ export async function setTier({ cluster }: Windlass, { ref }: PlayedPod, tier: s
 
 /** The operation that stops containers of this pod, in any run. */
 export function operationOn({ client }: Windlass, { ref }: PlayedPod): WorkflowHandle {
-  return client.workflow.getHandle(restartContainersId(ref.uid));
+  return client.workflow.getHandle(restartContainersId(ref));
 }

@@ -10,6 +10,7 @@ import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { isControlledBy } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
+import { lockOf } from '../../api/engine/operation-id.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { lifecycleMark } from '../../api/fleet/lifecycle.ts';
@@ -337,7 +338,7 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       const fleet = begin();
       await fleet.settle();
       await fleet.change('app:2');
-      await fleet.until('the roll-out to be wanted', () => fleet.wanted.includes(`roll-out/${uid}`));
+      await fleet.until('the roll-out to be wanted', () => fleet.wanted.some((id) => lockOf(id) === `roll-out/${uid}`));
       await fleet.rest();
       expect([fleet.wanting('app:2'), fleet.least]).toEqual([[], replicas]);
     });

@@ -84,7 +84,7 @@ export const refreshing: Hold = async (windlass) => {
   await setTier(windlass, pod, 'gold');
   await windlass.node.begunToStop(pod, 'app');
   return {
-    workflowId: restartContainersId(pod.ref.uid),
+    workflowId: restartContainersId(pod.ref),
     letGo: gate.open,
     over: async () => await pod.reportedRestarts('app', 1),
     end: async () => ['app', 'proxy'].map((name) => `${name} ${pod.restartsOf(name)}`).join(', '),
@@ -175,7 +175,7 @@ async function heldPull({ cluster, connection }: Windlass, count: number) {
     spec: { image: `app-${randomUUID().slice(0, 8)}:1`, parallelism: 1, selector: { names } },
   });
   await waitFor('the pull', () => first.pulls.length > 0);
-  const { uid } = (await cluster.kube.get<NodeImage>(nodeImages, { name: first.ref.name })).metadata;
+  const nodeImage = await cluster.kube.get<NodeImage>(nodeImages, { name: first.ref.name });
   const job = async () => await cluster.kube.get<ImagePullJob>(imagePullJobs, ref);
   const common = {
     letGo: gate.open,
@@ -187,8 +187,8 @@ async function heldPull({ cluster, connection }: Windlass, count: number) {
     },
     done: () => nodes.flatMap(({ pulls }, index) => pulls.map(() => `node ${index + 1}`)),
   };
-  const ofJob: HeldOperation = { ...common, workflowId: pullOnNodesId(metadata.uid) };
-  const ofNode: HeldOperation = { ...common, workflowId: pullImagesId(uid) };
+  const ofJob: HeldOperation = { ...common, workflowId: pullOnNodesId(metadata) };
+  const ofNode: HeldOperation = { ...common, workflowId: pullImagesId(nodeImage.metadata) };
   return { first, ofJob, ofNode };
 }
 

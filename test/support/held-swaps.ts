@@ -92,7 +92,7 @@ async function played(windlass: Windlass) {
 
   return {
     sidecars,
-    workflowId: swapSidecarId(sidecars.podUid),
+    workflowId: swapSidecarId(sidecars.podRef),
     over: async () =>
       void (await waitFor('the pod to be settled', (see) => written.length > 1 && isSettled(see(last)))),
     end: async () => {

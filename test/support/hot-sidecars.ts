@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { JsonObject } from '../../api/base/json.ts';
 import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
+import type { PodRef } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { swapSidecarId } from '../../api/sidecar-set/swap.ts';
 import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
@@ -73,6 +74,10 @@ export class HotSidecars {
     await this.#windlass.cluster.kube.patch<SidecarSet>(sidecarSets, { name: this.name }, 'merge', body);
   }
 
+  get podRef(): PodRef {
+    return { namespace: this.namespace, name: 'web-0', uid: this.podUid };
+  }
+
   pod(): Promise<Pod> {
     return this.#windlass.cluster.kube.get<Pod>(kubeResource.pods, { namespace: this.namespace, name: 'web-0' });
   }
@@ -83,7 +88,7 @@ export class HotSidecars {
   }
 
   get handle() {
-    return this.#windlass.client.workflow.getHandle(swapSidecarId(this.podUid));
+    return this.#windlass.client.workflow.getHandle(swapSidecarId(this.podRef));
   }
 
   /** Starts the containers whose image has changed; those with a broken image do not get ready. */

@@ -40,7 +40,7 @@ export class TestJob {
 
   /** The workflow, in any run. */
   get operation(): WorkflowHandle {
-    return this.#windlass.client.workflow.getHandle(terminateSidecarsId(this.pod.ref.uid));
+    return this.#windlass.client.workflow.getHandle(terminateSidecarsId(this.pod.ref));
   }
 
   async request(): Promise<ContainerRecreateRequest | undefined> {

@@ -7,6 +7,7 @@ import { pino } from 'pino';
 import { nextRunActivities } from '../../activities/temporal/next-run.ts';
 import { signalActivities } from '../../activities/temporal/signals.ts';
 import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
+import type { OperationTarget } from '../../api/engine/operation-id.ts';
 import { changedSignal, queues } from '../../api/engine/operations.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
 import { pullOnNodesId } from '../../api/image-pull-job/operation.ts';
@@ -46,7 +47,9 @@ export const operationTypes = {
   rollOut: rollOutId,
   terminateSidecars: terminateSidecarsId,
   swapSidecar: swapSidecarId,
-} as const satisfies PerOperation<(uid: string) => string> & { readonly refreshEnvironment: (uid: string) => string };
+} as const satisfies PerOperation<(of: OperationTarget) => string> & {
+  readonly refreshEnvironment: (of: OperationTarget) => string;
+};
 
 export type OperationType = keyof typeof operationTypes;
 
@@ -54,16 +57,23 @@ const node = { name: 'node-1', uid: 'node-uid' };
 const at = '2026-11-22T10:00:00Z';
 const rolledOut = { kind: 'done', summary: '5 of 5 pods are of revision new' } as const;
 
+/** The workflow ID of an operation of this type for the object with this UID. */
+export function idOf(type: OperationType, uid: string): string {
+  return operationTypes[type](type === 'pullImages' ? { name: node.name, uid } : { ...ofShop, uid });
+}
+
+const ofShop = { namespace: 'shop', name: 'web' } as const;
+
 /** The input of an operation of this type for an object with this UID. */
 export function inputOf(type: OperationType, uid: string): object {
-  const named = { namespace: 'shop', name: 'web', uid };
+  const named = { ...ofShop, uid };
   switch (type) {
     case 'restartContainers':
       return { request: { ...named, name: 'restart-web' }, pod: named, node };
     case 'refreshEnvironment':
       return { refresh: 'environment', pod: named, node };
     case 'pullImages':
-      return { nodeImage: { name: 'node-1', uid }, node };
+      return { nodeImage: { name: node.name, uid }, node };
     case 'pullOnNodes':
       return { job: named };
     case 'rollOut':
@@ -334,7 +344,7 @@ export async function startPlayedOperations({
     calls,
     async begin(type, uid, signal = { name: changedSignal, payload: null }) {
       return await client.workflow.signalWithStart(type === 'refreshEnvironment' ? 'restartContainers' : type, {
-        workflowId: operationTypes[type](uid),
+        workflowId: idOf(type, uid),
         taskQueue: queues.cluster,
         args: [inputOf(type, uid)],
         signal: signal.name,

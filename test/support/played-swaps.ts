@@ -43,7 +43,7 @@ export class PlayedSwap {
     this.operation = operation;
     this.#world = world;
     this.#played = played;
-    this.handle = played.client.workflow.getHandle(swapSidecarId(operation.pod.uid));
+    this.handle = played.client.workflow.getHandle(swapSidecarId(operation.pod));
   }
 
   get world(): SwapWorld {
@@ -161,7 +161,7 @@ export async function startPlayedSwaps(): Promise<PlayedSwaps> {
 
   async function start(operation: SwapOperation, signal: string): Promise<void> {
     await played.client.workflow.signalWithStart('swapSidecar', {
-      workflowId: swapSidecarId(operation.pod.uid),
+      workflowId: swapSidecarId(operation.pod),
       taskQueue: queues.cluster,
       args: [operation],
       signal,

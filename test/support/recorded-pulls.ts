@@ -46,7 +46,7 @@ async function play(
     metadata: { name },
     spec: { images: { app: { tags: wanted } } },
   });
-  const operation = windlass.client.workflow.getHandle(pullImagesId(created.metadata.uid));
+  const operation = windlass.client.workflow.getHandle(pullImagesId(created.metadata));
   const read = () => windlass.cluster.kube.get<NodeImage>(nodeImages, { name });
   return {
     player,
@@ -188,7 +188,7 @@ async function playJob(windlass: Windlass, count: number, spec: Partial<ImagePul
     metadata: ref,
     spec: { image: 'app:1', parallelism: 2, selector: { names: nodes.names }, ...spec },
   });
-  const workflowId = pullOnNodesId(metadata.uid);
+  const workflowId = pullOnNodesId(metadata);
   const operation = windlass.client.workflow.getHandle(workflowId);
   await waitFor('the operation', async (see) => see(await operation.describe().catch(() => undefined)));
   return {

@@ -144,5 +144,5 @@ export async function createRequest(
     metadata: { namespace, name },
     spec,
   });
-  return new TestRequest({ namespace, name, uid: metadata.uid }, restartContainersId(pod.ref.uid), cluster, client);
+  return new TestRequest({ namespace, name, uid: metadata.uid }, restartContainersId(pod.ref), cluster, client);
 }

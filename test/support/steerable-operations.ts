@@ -9,9 +9,9 @@ import { closedAs } from './closed.ts';
 import { newGate } from './gate.ts';
 import {
   type Answers,
+  idOf,
   inputOf,
   type OperationType,
-  operationTypes,
   type PlayedOperations,
   pullAnswers,
   startPlayedOperations,
@@ -141,7 +141,7 @@ export async function startSteerableOperations(): Promise<SteerableOperations> {
     played,
     async begin(type, { look = 'usual', act = 'usual', about = {}, signal = changedSignal } = {}) {
       const uid = randomUUID();
-      const workflowId = operationTypes[type](uid);
+      const workflowId = idOf(type, uid);
       behaviours.set(workflowId, activitiesOf[type].look, look);
       behaviours.set(workflowId, activitiesOf[type].act, act);
       const attributes = Object.entries(about).map(([key, value]) => [

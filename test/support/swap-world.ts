@@ -261,4 +261,4 @@ function running(
   return isThere ? { ...state, ...more } : { ...state, image: `docker.io/library/${image}`, imageID, ...more };
 }
 
-export const rollOutOf = (set: SidecarSet) => rollOutId(set.metadata.uid);
+export const rollOutOf = (set: SidecarSet) => rollOutId(set.metadata);

@@ -10,6 +10,6 @@ export function treatedUid(activity: string, treatment: Treatment): string {
 
 /** The treatment of the operation with this ID: the ID ends with the UID. */
 export function treatmentOf(workflowId: string): { readonly activity: string; readonly treatment: string } {
-  const [activity = '', treatment = ''] = workflowId.slice(workflowId.indexOf('/') + 1).split('--');
+  const [activity = '', treatment = ''] = workflowId.slice(workflowId.lastIndexOf('/') + 1).split('--');
   return { activity, treatment };
 }

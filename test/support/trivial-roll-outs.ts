@@ -8,6 +8,7 @@ import { signalActivities } from '../../activities/temporal/signals.ts';
 import type { JsonObject } from '../../api/base/json.ts';
 import { cloneSets } from '../../api/cloneset/types.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
+import type { ObjectRef } from '../../api/core/refs.ts';
 import { changedSignal, commandEvent, queues, searchAttributes } from '../../api/engine/operations.ts';
 import { type RollOutFacts, type RollOutOperation, rollOutId, rollOutType } from '../../api/fleet/operation.ts';
 import { type OrderedObject, ordersOf, readOrders } from '../../api/fleet/roll-out-orders.ts';
@@ -68,6 +69,15 @@ export interface BatchMoments {
   beforeVerdict: (uid: string) => void | Promise<void>;
 }
 
+/** All fleets are called `web`. */
+function trivialRef(uid: string): ObjectRef {
+  return { namespace: 'shop', name: 'web', uid };
+}
+
+function trivialId(uid: string): string {
+  return rollOutId(trivialRef(uid));
+}
+
 export class TrivialRollOut {
   readonly uid: string;
   readonly #rollOuts: Pick<RollOuts, 'cluster' | 'client'>;
@@ -78,11 +88,11 @@ export class TrivialRollOut {
   }
 
   get handle(): WorkflowHandle<typeof rollOut> {
-    return this.#rollOuts.client.workflow.getHandle(rollOutId(this.uid));
+    return this.#rollOuts.client.workflow.getHandle(trivialId(this.uid));
   }
 
   run(runId: string): WorkflowHandle<typeof rollOut> {
-    return this.#rollOuts.client.workflow.getHandle(rollOutId(this.uid), runId);
+    return this.#rollOuts.client.workflow.getHandle(trivialId(this.uid), runId);
   }
 
   /** Makes the fleet as the caller wants it, and does what the watcher does then. */
@@ -101,13 +111,13 @@ export class TrivialRollOut {
 
   /** The input of a run. */
   operation(): RollOutOperation {
-    return { kind, target: { namespace: 'shop', name: 'web', uid: this.uid }, facts: this.facts() };
+    return { kind, target: trivialRef(this.uid), facts: this.facts() };
   }
 
   /** Tells the roll-out what the fleet is like, or starts it. */
   async tell(signal: string = changedSignal, payload: unknown = null): Promise<void> {
     await this.#rollOuts.client.workflow.signalWithStart(rollOutType, {
-      workflowId: rollOutId(this.uid),
+      workflowId: trivialId(this.uid),
       taskQueue: queues.cluster,
       args: [this.operation()],
       signal,
@@ -213,7 +223,7 @@ export async function startRollOuts({
   };
   cluster.onWake = (uid) => {
     void client
-      .withDeadline(Date.now() + 2_000, () => client.workflow.getHandle(rollOutId(uid)).signal(changedSignal, null))
+      .withDeadline(Date.now() + 2_000, () => client.workflow.getHandle(trivialId(uid)).signal(changedSignal, null))
       .catch(() => undefined); // it is told again as long as it does not ask
   };
   // all fleets are called `web`: here each has its UID as its name

@@ -53,16 +53,20 @@ function statusIn({ cluster }: RunningController): CloneSet['status'] {
 
 describe('the controller of CloneSets', () => {
   it('EngineStuck: a set says why its roll-out does not go on', async () => {
-    const stuck = engineStuck({ workflowId: 'roll-out/set-uid', temporalNamespace: 'default', wasBegunAnew: false });
+    const stuck = engineStuck({
+      workflowId: 'roll-out/shop/web/set-uid',
+      temporalNamespace: 'default',
+      wasBegunAnew: false,
+    });
     const starter: ControllerContextOptions['starter'] = {
-      trouble: (id) => (id === 'roll-out/set-uid' ? stuck : undefined),
+      trouble: (id) => (id === 'roll-out/shop/web/set-uid' ? stuck : undefined),
     };
     const cluster = new MemoryCluster();
     cluster.put(kubeResource.controllerRevisions, oldRevision);
     const controller = await run(cloneSet({ replicas: 1 }), [pod('web-a')], { cluster, starter });
     await waitFor('the wait', () => statusIn(controller)?.waitingFor?.reason === 'EngineStuck');
     expect(statusIn(controller)?.waitingFor).toMatchObject({
-      blockedBy: ['workflow/roll-out/set-uid'],
+      blockedBy: ['workflow/roll-out/shop/web/set-uid'],
       unblock: stuck.unblock,
     });
   });
@@ -92,7 +96,7 @@ describe('the controller of CloneSets', () => {
       await look(true);
       await waitFor('the roll-out to be wanted', () => wanted.length > 0);
       // under other inputs it would be signalled again
-      expect(new Set(wanted)).toEqual(new Set(['roll-out/set-uid 1']));
+      expect(new Set(wanted)).toEqual(new Set(['roll-out/shop/web/set-uid 1']));
     },
   );
 
@@ -192,7 +196,7 @@ describe('commands of operators', () => {
     const controller = await run(annotated('undo'), pods, { cluster, starter });
     await waitFor('the undo', () => statusIn(controller)?.rollOut?.undo);
     expect(statusIn(controller)?.rollOut).toMatchObject({ undo: { by: 'an annotation', to: oldName } });
-    await waitFor('its roll-out', () => wanted.includes('roll-out/set-uid'));
+    await waitFor('its roll-out', () => wanted.includes('roll-out/shop/web/set-uid'));
     const { annotations } = (cluster.look<CloneSet>(cloneSets, { namespace: 'shop', name: 'web' }) as CloneSet)
       .metadata;
     expect(annotations?.['windlass.io/command']).toBeUndefined();

@@ -248,7 +248,11 @@ describe('what a CloneSet waits for', () => {
   });
 
   it('EngineStuck: is not said to a roll-out that asks', () => {
-    const engine = engineStuck({ workflowId: 'roll-out/set-uid', temporalNamespace: 'default', wasBegunAnew: false });
+    const engine = engineStuck({
+      workflowId: 'roll-out/shop/web/set-uid',
+      temporalNamespace: 'default',
+      wasBegunAnew: false,
+    });
     const down = [newPodOf('web-down', { ready: false }), ...pods('o', 4)];
     const asked = permit({ pods: new Map(), chooses: true, isAsked: true });
     expect(plan({ pods: down, permit: asked, more: { engine } }).standing).toMatchObject({
@@ -272,7 +276,7 @@ describe('what a CloneSet waits for', () => {
   });
 
   it('EngineSilent, EngineNoWorkers, EngineNoFleetWorker, EngineStuck: are told also of a roll-out that has a permit', () => {
-    const workflow = { workflowId: 'roll-out/set-uid', temporalNamespace: 'shop', wasBegunAnew: false };
+    const workflow = { workflowId: 'roll-out/shop/web/set-uid', temporalNamespace: 'shop', wasBegunAnew: false };
     for (const engine of [
       engineSilent,
       engineNoWorkers({ temporalNamespace: 'shop', build: 'abc' }),
@@ -309,10 +313,20 @@ describe('what a CloneSet waits for', () => {
   });
 
   it('EngineStuck: names the workflow and the command that helps, for a roll-out that is to go on', () => {
-    const engine = engineStuck({ workflowId: 'roll-out/set-uid', temporalNamespace: 'shop', wasBegunAnew: false });
+    const engine = engineStuck({
+      workflowId: 'roll-out/shop/web/set-uid',
+      temporalNamespace: 'shop',
+      wasBegunAnew: false,
+    });
     const found = wait({ pods: pods('o', 5), more: { engine } });
-    expect(found).toMatchObject({ reason: 'EngineStuck', blockedBy: ['workflow/roll-out/set-uid'], blockedCount: 1 });
-    expect(found?.unblock).toContain('temporal workflow terminate --namespace shop --workflow-id roll-out/set-uid');
+    expect(found).toMatchObject({
+      reason: 'EngineStuck',
+      blockedBy: ['workflow/roll-out/shop/web/set-uid'],
+      blockedCount: 1,
+    });
+    expect(found?.unblock).toContain(
+      'temporal workflow terminate --namespace shop --workflow-id roll-out/shop/web/set-uid',
+    );
     expect(reasons({ pods: fresh(5), more: { engine } })).toEqual([]);
   });
 

@@ -159,19 +159,19 @@ describe('NodeImages', () => {
     await run(nodeImageKeeper, { cluster, starter });
     await waitFor('the operation', () => wanted.length > 0);
     expect(wanted[0]).toMatchObject({
-      workflowId: 'pull-images/uid-a',
+      workflowId: 'pull-images/a/uid-a',
       workflowType: 'pullImages',
       summary: 'images of a',
       about: { kind: 'NodeImage', name: 'a', node: 'a' },
     });
     cluster.remove(imagePullJobs, { namespace: 'shop', name: 'warm' });
     await waitFor('the tag to go', () => tagsOf(imageOf(cluster, 'a') as NodeImage).length === 0);
-    await waitFor('the operation to be dismissed', () => forgotten.includes('pull-images/uid-a'));
+    await waitFor('the operation to be dismissed', () => forgotten.includes('pull-images/a/uid-a'));
   });
 });
 
 describe('a NodeImage whose operation does not go on', () => {
-  const workflowId = 'pull-images/uid-a';
+  const workflowId = 'pull-images/a/uid-a';
   const stuck = engineStuck({ workflowId, temporalNamespace: 'default', wasBegunAnew: false });
   const keeper = async (nodeImage: NodeImage) => {
     const cluster = new MemoryCluster();
@@ -227,7 +227,7 @@ describe('ImagePullJobs', () => {
     const cluster = new MemoryCluster();
     nodesOf(cluster, 'a');
     put(cluster, imagePullJobs, pullJob());
-    const workflowId = 'pull-on-nodes/job-1';
+    const workflowId = 'pull-on-nodes/shop/warm/job-1';
     const stuck = engineStuck({ workflowId, temporalNamespace: 'default', wasBegunAnew: false });
     const trouble = (id: string) => (id === workflowId ? stuck : undefined);
     await run(imagePullJobRunner, { cluster, starter: { trouble } });
@@ -288,7 +288,7 @@ describe('ImagePullJobs', () => {
     await waitFor('the first two', () => asked(cluster, 'a') && asked(cluster, 'b'));
     await waitFor('the status', () => jobIn(cluster)?.status?.active === 2);
     expect(findTag(imageOf(cluster, 'c') as NodeImage, 'nginx', '1.27')).toBeUndefined();
-    expect(wanted).toContain('pull-on-nodes/job-1');
+    expect(wanted).toContain('pull-on-nodes/shop/warm/job-1');
 
     answer(cluster, 'a', 'Succeeded');
     await waitFor('the third', () => asked(cluster, 'c'));

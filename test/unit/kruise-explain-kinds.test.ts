@@ -41,7 +41,7 @@ describe('kubectl kruise explain imagepulljob', () => {
     expect(out).toContain('kubectl kruise explain nodeimage/node-2');
     expect(out).toContain('kubectl kruise explain nodeimage/node-3');
     for (const name of ['pause', 'retry', 'abort']) {
-      expect(out).toContain(`temporal workflow signal --workflow-id pull-on-nodes/job-1 --name ${name}`);
+      expect(out).toContain(`temporal workflow signal --workflow-id pull-on-nodes/shop/warm/job-1 --name ${name}`);
     }
     expect(out).toContain('kubectl -n shop annotate imagepulljob warm windlass.io/command=abort');
   });
@@ -124,7 +124,7 @@ describe('kubectl kruise explain nodeimage', () => {
     expect(out).toMatch(
       /nginx:1\.28 +Pulling +34 of 120 MB in 12 s\n +busybox:none +Failed +not found\n +nginx:1\.27 +Succeeded/,
     );
-    expect(out).toContain(`--workflow-id pull-images/uid-node-1 --name skip --input '{"target":"nginx:1.28"}'`);
+    expect(out).toContain(`--workflow-id pull-images/node-1/uid-node-1 --name skip --input '{"target":"nginx:1.28"}'`);
     expect(out).toContain('kubectl annotate nodeimage node-1 windlass.io/command=abort');
   });
 });
@@ -194,7 +194,7 @@ describe('kubectl kruise explain pod', () => {
     const { out } = await explained('po/report', [{ ...pod, kind: 'Pod' }]);
     expect(out).toContain('Pod shop/report: Running; sidecars of the job: proxy');
     expect(out).toMatch(/main +Terminated +exit code 0\n +proxy +Ready +skipped/);
-    expect(out).toContain('--workflow-id terminate-sidecars/pod-uid --name abort');
+    expect(out).toContain('--workflow-id terminate-sidecars/shop/report/pod-uid --name abort');
     expect(out).toContain('kubectl -n shop annotate pod report windlass.io/command=abort');
   });
 });

@@ -138,6 +138,6 @@ describe('kubectl kruise explain sidecarset', () => {
     expect(out).toMatch(/web +swapping +mesh:2 in mesh-2 starts; the old version serves/);
     expect(out).toContain('ContainerNotReady');
     expect(out).toContain('ImagePullBackOff: mesh:2: no such image');
-    expect(out).toContain('--workflow-id swap-sidecar/p --name abort');
+    expect(out).toContain('--workflow-id swap-sidecar/shop/web/p --name abort');
   });
 });

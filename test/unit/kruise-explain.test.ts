@@ -142,7 +142,7 @@ describe('kubectl kruise explain cloneset', () => {
     };
     const said = await kubectlKruise(['explain', 'clone/web'], { cluster: shop({ waitingFor }), engine });
     const signal =
-      'temporal workflow signal --address temporal:7233 --namespace default --workflow-id roll-out/set-uid';
+      'temporal workflow signal --address temporal:7233 --namespace default --workflow-id roll-out/shop/web/set-uid';
     expect(said).toEqual({
       code: 0,
       err: '',
@@ -165,7 +165,7 @@ describe('kubectl kruise explain cloneset', () => {
         '  web-o3   waits, batch 3   in place: main',
         '  1 pod done',
         '',
-        'Operation roll-out/set-uid: running for 3m, 17 events',
+        'Operation roll-out/shop/web/set-uid: running for 3m, 17 events',
         '  now: batch 2 of web, since 2026-11-21T06:12:00.000Z',
         '  2026-11-21T06:10:44.000Z  started',
         '  2026-11-21T06:11:00.000Z  pause by alice',
@@ -225,9 +225,9 @@ describe('kubectl kruise explain cloneset', () => {
     const said = await kubectlKruise(['explain', 'cloneset', 'web'], { cluster: shop() });
     expect(said.code).toBe(0);
     expect(said.out).toContain(
-      'Operation roll-out/set-uid: unknown; set the address of Temporal by --temporal-address or WINDLASS_TEMPORAL_ADDRESS',
+      'Operation roll-out/shop/web/set-uid: unknown; set the address of Temporal by --temporal-address or WINDLASS_TEMPORAL_ADDRESS',
     );
-    expect(said.out).toContain('  temporal workflow signal --workflow-id roll-out/set-uid --name pause');
+    expect(said.out).toContain('  temporal workflow signal --workflow-id roll-out/shop/web/set-uid --name pause');
   });
 
   it('works when Temporal does not answer', async () => {
@@ -281,7 +281,7 @@ describe('kubectl kruise explain cloneset', () => {
     expect(reasons.filter((reason: string) => reason === 'EngineStuck')).toHaveLength(1);
     expect(waits[0]).toMatchObject({ reason: 'EngineStuck', unblock, from: 'status' });
     expect(commands[1].command).toBe(
-      'temporal workflow terminate --address temporal:7233 --namespace default --workflow-id roll-out/set-uid',
+      'temporal workflow terminate --address temporal:7233 --namespace default --workflow-id roll-out/shop/web/set-uid',
     );
   });
 
@@ -413,7 +413,7 @@ describe('kubectl kruise explain cloneset', () => {
         'Steps',
         '  5 pods done',
         '',
-        'Operation roll-out/set-uid: Temporal has no run of it',
+        'Operation roll-out/shop/web/set-uid: Temporal has no run of it',
         '',
       ].join('\n'),
     );
@@ -630,7 +630,7 @@ describe('kubectl kruise explain crr', () => {
     ]);
     const said = await kubectlKruise(['explain', 'crr/restart-web'], { cluster, engine: engineOf({}) });
     const signal =
-      'temporal workflow signal --address temporal:7233 --namespace default --workflow-id restart-containers/pod-uid';
+      'temporal workflow signal --address temporal:7233 --namespace default --workflow-id restart-containers/shop/web/pod-uid';
     expect(said.out).toBe(
       [
         'ContainerRecreateRequest shop/restart-web: Recreating, 0 of 2 containers of pod web restarted',
@@ -645,7 +645,7 @@ describe('kubectl kruise explain crr', () => {
         '  restart app@web     Recreating   stopped; waiting for the new instance',
         '  restart proxy@web   Pending',
         '',
-        'Operation restart-containers/pod-uid: running for 3m, 17 events',
+        'Operation restart-containers/shop/web/pod-uid: running for 3m, 17 events',
         '',
         'Commands',
         '  # shows the logs of app',
@@ -674,7 +674,7 @@ describe('kubectl kruise explain crr', () => {
     const waitingFor = { reason: 'EngineStuck', blockedBy: [], blockedCount: 0, since: now, unblock: 'Nothing to do' };
     const cluster = smallCluster([request({ phase: 'Recreating', waitingFor })]);
     const said = await kubectlKruise(['explain', 'crr/restart-web', '-o', 'json'], { cluster, engine: engineOf({}) });
-    const flags = '--address temporal:7233 --namespace default --workflow-id restart-containers/pod-uid';
+    const flags = '--address temporal:7233 --namespace default --workflow-id restart-containers/shop/web/pod-uid';
     const commands = JSON.parse(said.out).commands.map(({ command }: { readonly command: string }) => command);
     expect(commands.slice(0, 2)).toEqual([
       `temporal workflow show --detailed ${flags}`,

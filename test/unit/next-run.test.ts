@@ -10,6 +10,8 @@ import { waitFor } from '../support/wait.ts';
 
 const pod = { namespace: 'shop', name: 'web-0', uid: 'pod-1' };
 const request = { namespace: 'shop', name: 'again', uid: 'request-2' };
+/** The run that closes may be one of release 0.1.0. */
+const earlierId = 'restart-containers/pod-1';
 const skip = { name: 'skip', by: 'ann', target: 'app', request: 'request-2' };
 const work = { request, pod, node: { name: 'node-1', uid: 'node-uid' } };
 
@@ -33,7 +35,12 @@ function activityBeside(end: () => unknown, isRunning = false) {
     },
   } as unknown as NextRunMeans['client'];
   const { startNextRun } = nextRunActivities({ client, onError: (_, error) => void errors.push(error) });
-  return { closed, calls, errors, start: () => startNextRun({ runId: 'run-1', work, commands: [skip], build: 'b1' }) };
+  return {
+    closed,
+    calls,
+    errors,
+    start: () => startNextRun({ workflowId: earlierId, runId: 'run-1', work, commands: [skip], build: 'b1' }),
+  };
 }
 
 describe('the start of the next run', () => {
@@ -42,13 +49,13 @@ describe('the start of the next run', () => {
     for (const end of [() => ({}), () => Promise.reject(failed)]) {
       const { closed, calls, start } = activityBeside(end);
       await start();
-      expect(calls).toEqual([['restart-containers/pod-1', 'run-1', { followRuns: false }]]);
+      expect(calls).toEqual([[earlierId, 'run-1', { followRuns: false }]]);
       closed.open();
       await waitFor('the start', () => calls.length === 2);
       expect(calls[1]).toMatchObject([
         'restartContainers',
         {
-          workflowId: 'restart-containers/pod-1',
+          workflowId: 'restart-containers/shop/web-0/pod-1',
           taskQueue: 'cluster',
           args: [work, undefined, { operator: { commands: [skip], seen: [] } }],
           memo: { kind: 'ContainerRecreateRequest', namespace: 'shop', name: 'again', build: 'b1' },
@@ -64,7 +71,7 @@ describe('the start of the next run', () => {
     closed.open();
     await waitFor('the signals', () => calls.length === 5);
     expect(calls.slice(2)).toEqual([
-      ['restart-containers/pod-1'],
+      ['restart-containers/shop/web-0/pod-1'],
       ['changed', { operation: work, generation: 0 }],
       ['skip', { by: 'ann', target: 'app', request: 'request-2' }],
     ]);

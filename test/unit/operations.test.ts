@@ -114,11 +114,16 @@ describe('rollOutBehind', () => {
     uid: 'set-1',
     controller: true,
   };
-  const behind = (...ownerReferences: readonly OwnerReference[]) => rollOutBehind({ metadata: { ownerReferences } });
+  const behind = (...ownerReferences: readonly OwnerReference[]) =>
+    rollOutBehind({ metadata: { namespace: 'shop', ownerReferences } });
 
   it('is that of the CloneSet that controls the object, in any version', () => {
-    expect(behind(cloneSet)).toBe('roll-out/set-1');
-    expect(behind({ ...cloneSet, apiVersion: 'apps.kruise.io/v1alpha1' })).toBe('roll-out/set-1');
+    expect(behind(cloneSet)).toBe('roll-out/shop/web/set-1');
+    expect(behind({ ...cloneSet, apiVersion: 'apps.kruise.io/v1alpha1' })).toBe('roll-out/shop/web/set-1');
+  });
+
+  it('is that of a SidecarSet by its name alone, since it has no namespace', () => {
+    expect(behind({ ...cloneSet, kind: 'SidecarSet', name: 'mesh' })).toBe('roll-out/mesh/set-1');
   });
 
   it('is none where another kind controls it, a CloneSet only owns it, or nothing does', () => {
@@ -131,8 +136,9 @@ describe('rollOutBehind', () => {
 
 describe('names', () => {
   it('are made from UIDs, so that nothing is worked on twice and no node sees the work of another', () => {
-    expect(restartContainersId('p-1')).toBe('restart-containers/p-1');
-    expect(rollOutId('s-1')).toBe('roll-out/s-1');
+    const pod = { namespace: 'shop', name: 'web', uid: 'p-1' };
+    expect(restartContainersId(pod)).toBe('restart-containers/shop/web/p-1');
+    expect(rollOutId({ ...pod, uid: 's-1' })).toBe('roll-out/shop/web/s-1');
     expect(queues.node('n-1')).toBe('node/n-1');
   });
 });

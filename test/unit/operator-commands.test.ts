@@ -8,7 +8,7 @@ import type { WantedOperation } from '../../watcher/starter.ts';
 import { cloneSet } from '../support/cloneset-world.ts';
 
 const operation: WantedOperation = {
-  workflowId: 'roll-out/set-uid',
+  workflowId: 'roll-out/shop/web/set-uid',
   workflowType: 'rollOut',
   taskQueue: 'cluster',
   argument: {},

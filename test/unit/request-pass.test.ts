@@ -46,7 +46,8 @@ interface Setting {
   readonly gate?: boolean;
 }
 
-const workflowId = restartContainersId('pod-1');
+const workflowId = restartContainersId({ namespace: 'shop', name: 'web', uid: 'pod-1' });
+const lock = 'restart-containers/pod-1';
 const stuck = engineStuck({ workflowId, temporalNamespace: 'default', wasBegunAnew: false });
 
 /** A watcher whose caches equal the API server. */
@@ -279,7 +280,10 @@ describe('the operation of a pod', () => {
     const [own, other] = [watcherAt({ requests: [caused] }), watcherAt({ requests: [request()] })];
     await Promise.all([own.pass(), other.pass()]);
     expect(own.wanted).toMatchObject([
-      { argument: { cause: 'terminate-sidecars/pod-1' }, about: { cause: 'terminate-sidecars/pod-1' } },
+      {
+        argument: { cause: 'terminate-sidecars/shop/web/pod-1' },
+        about: { cause: 'terminate-sidecars/shop/web/pod-1' },
+      },
     ]);
     expect(other.wanted.map(({ about }) => about.cause)).toEqual([undefined]);
   });
@@ -302,7 +306,7 @@ describe('the operation of a pod', () => {
   it('is forgotten when no request of the pod is open', async () => {
     const { pass, forgotten, wanted } = watcherAt({ requests: [completed('done')] });
     await pass();
-    expect(forgotten).toEqual([workflowId]);
+    expect(forgotten).toEqual([lock]);
     expect(wanted).toEqual([]);
   });
 
@@ -906,8 +910,8 @@ describe('a pod whose environment is old', () => {
     const owned = { ...pod, metadata: { ...pod.metadata, ownerReferences: [owner] } };
     const [own, other] = [watcherAt({ requests: [], pods: [owned] }), watcherAt({ requests: [], pods: [pod] })];
     await Promise.all([own.pass(), other.pass()]);
-    expect(own.wanted).toMatchObject([{ about: { cause: 'roll-out/set-1' } }]);
-    expect(parseRestartChanged(own.wanted[0]?.change).operation?.cause).toBe('roll-out/set-1');
+    expect(own.wanted).toMatchObject([{ about: { cause: 'roll-out/shop/web/set-1' } }]);
+    expect(parseRestartChanged(own.wanted[0]?.change).operation?.cause).toBe('roll-out/shop/web/set-1');
     expect(other.wanted.map(({ about }) => about.cause)).toEqual([undefined]);
   });
 
@@ -921,7 +925,7 @@ describe('a pod whose environment is old', () => {
   ])('%s nothing is stopped', async (_, pod, setting) => {
     const { pass, wanted, forgotten } = watcherAt({ requests: [], pods: [stalePod(pod)], ...setting });
     await pass();
-    expect([wanted, forgotten]).toEqual([[], [workflowId]]);
+    expect([wanted, forgotten]).toEqual([[], [lock]]);
   });
 
   it('CRR-31: goes before a request that has not begun, which waits visibly', async () => {

@@ -290,7 +290,11 @@ describe('a command that the leading watcher applies', () => {
 describe('a pause', () => {
   it('P-9: holds from the moment in which it arrives, before it is known who gave it', async () => {
     const world = new World();
-    const applied = world.apply('pause', {}, { place: { runId: 'r', signal: 'pause', upTo: 9, fromEnd: 0 } });
+    const applied = world.apply(
+      'pause',
+      {},
+      { place: { workflowId: 'roll-out/web/1', runId: 'r', signal: 'pause', upTo: 9, fromEnd: 0 } },
+    );
     expect([world.held?.paused, world.orders]).toEqual([{ by: '', at }, undefined]);
     await applied;
     expect(world.orders?.paused).toEqual({ by: 'an unnamed sender', at });
@@ -412,7 +416,7 @@ describe('the sender of a command', () => {
     eventId: 9,
     workflowExecutionSignaledEventAttributes: { signalName: 'undo', identity: 'eve@phone' },
   };
-  const place = { runId: 'r', signal: 'undo', upTo: 9, fromEnd: 0 };
+  const place = { workflowId: 'roll-out/web/1', runId: 'r', signal: 'undo', upTo: 9, fromEnd: 0 };
 
   it('is read from the history', async () => {
     const world = new World({ history: [signal, { eventId: 8 }] });

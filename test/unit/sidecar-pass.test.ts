@@ -10,7 +10,8 @@ import { jobPod, stoppedStatus, stopRequest } from '../support/job-pod.ts';
 import { createdAt } from '../support/objects/metadata.ts';
 import { cacheOf } from '../support/recreate-requests.ts';
 
-const workflowId = 'terminate-sidecars/pod-1';
+const workflowId = 'terminate-sidecars/shop/job-1/pod-1';
+const lock = 'terminate-sidecars/pod-1';
 const due = { marks: { main: 'main', proxy: 'sidecar' }, now: { main: { exitCode: 0 } } } as const;
 
 function watcher(trouble?: EngineTrouble) {
@@ -101,8 +102,8 @@ describe('a pass over the sidecars of a pod', () => {
       await context.pass(jobPod(due));
       await context.pass(ended);
       await context.pass(ended);
-      expect(context.told).toEqual([workflowId]);
-      expect(context.forgotten).toContain(workflowId);
+      expect(context.told).toEqual([lock]);
+      expect(context.forgotten).toContain(lock);
     }
   });
 });

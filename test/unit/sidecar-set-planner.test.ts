@@ -157,7 +157,7 @@ describe('the plan for a SidecarSet', () => {
       engineSilent,
       engineNoWorkers({ temporalNamespace: 'default', build: 'abc' }),
       engineNoFleetWorker('default', '2026-11-28T10:00:00Z'),
-      engineStuck({ workflowId: 'roll-out/set-uid', temporalNamespace: 'default', wasBegunAnew: false }),
+      engineStuck({ workflowId: 'roll-out/mesh/set-uid', temporalNamespace: 'default', wasBegunAnew: false }),
     ]) {
       for (const permit of [question, permitFor(latest, input.pods, { chooses: false })]) {
         const plan = planSidecarSet({ ...input, engine, permit });

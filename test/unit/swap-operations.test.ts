@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { lockOf } from '../../api/engine/operation-id.ts';
 import { SwapOperations } from '../../watcher/kinds/sidecar-set/swap-operations.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
 import { aSidecarSet, injectedPod } from '../support/sidecar-pods.ts';
@@ -8,8 +9,8 @@ function played() {
   const wakes: string[] = [];
   const operations = new SwapOperations({
     starter: {
-      want: (operation) => void wanted.set(operation.workflowId, operation),
-      forget: (workflowId) => void wanted.delete(workflowId),
+      want: (operation) => void wanted.set(lockOf(operation.workflowId), operation),
+      forget: (workflowId) => void wanted.delete(lockOf(workflowId)),
     },
     wake: (uid) => wakes.push(uid),
   });
@@ -25,8 +26,9 @@ describe('the operations that swap sidecars', () => {
     operations.want(mesh, [pod], 'one');
     const before = wanted.get('swap-sidecar/uid-web-0');
     expect(before).toMatchObject({
+      workflowId: 'swap-sidecar/shop/web-0/uid-web-0',
       workflowType: 'swapSidecar',
-      argument: { pod: { namespace: 'shop', name: 'web-0' }, set: { name: 'mesh' }, cause: 'roll-out/uid-mesh' },
+      argument: { pod: { namespace: 'shop', name: 'web-0' }, set: { name: 'mesh' }, cause: 'roll-out/mesh/uid-mesh' },
     });
     expect(before?.change).toEqual({ operation: before?.argument });
     operations.want(mesh, [pod], 'other');

@@ -189,7 +189,8 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     }
     const { config, now, starter } = this.#context;
     const { resource } = this.#definition.planner;
-    const engine = starter.trouble(rollOutId(uid), undefined, { fleet: true });
+    const workflowId = rollOutId(owner.metadata);
+    const engine = starter.trouble(workflowId, undefined, { fleet: true });
     const failures = this.#failuresOf(uid);
     const refused = this.#queue?.refused(uid, (pod) => this.#pods.byUid(pod) !== undefined);
     const inDoubt = this.#queue?.inDoubt(uid);
@@ -213,7 +214,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       ...(engine && { engine }),
       ...this.#rollOuts.held(uid),
       daemonTrouble: ({ spec: { nodeName } }) =>
-        nodeName === undefined ? undefined : starter.trouble(rollOutId(uid), undefined, { node: { name: nodeName } }),
+        nodeName === undefined ? undefined : starter.trouble(workflowId, undefined, { node: { name: nodeName } }),
       isSpent: (podName) => this.#spent.has(nameBeside(owner, podName), now()),
       spentNames: this.#spent.size,
       ...(refused && { refused }),

@@ -65,6 +65,8 @@ export class RollOuts<Owner extends RolledOutObject> {
   /** How often the roll-out of an object has been told to ask; those that are to be told now. */
   readonly #woken = new Map<string, number>();
   readonly #due = new Set<string>();
+  /** The workflow IDs of their roll-outs: an object that is gone has no name. */
+  readonly #ids = new Map<string, string>();
   /** Of each object that has been looked at. */
   readonly #wanted = new Map<string, RollOutWanted>();
   /** What waits for a look at an object. */
@@ -94,6 +96,7 @@ export class RollOuts<Owner extends RolledOutObject> {
     this.#withoutPermit.clear();
     this.#woken.clear();
     this.#due.clear();
+    this.#ids.clear();
     this.#wanted.clear();
     this.#annotations.clear();
     this.commands.begin();
@@ -174,14 +177,17 @@ export class RollOuts<Owner extends RolledOutObject> {
   /** The object is gone. */
   async forget(uid: string): Promise<void> {
     const isOpen = this.wanted(uid)?.isWanted || this.#options.fleet()?.hasRollOut(uid);
+    const workflowId = this.#ids.get(uid);
     this.#wanted.delete(uid);
     this.commands.forget(uid);
     this.#annotations.delete(uid);
+    this.#ids.delete(uid);
     if (!this.#context.isLeading()) return;
-    this.#context.starter.forget(rollOutId(uid));
     this.#due.delete(uid);
     this.#woken.delete(uid);
-    if (isOpen) await this.#context.starter.tell(rollOutId(uid), null);
+    if (workflowId === undefined) return;
+    this.#context.starter.forget(workflowId);
+    if (isOpen) await this.#context.starter.tell(workflowId, null);
   }
 
   /** Pods come free all the time: one that waits for long is a reason to worry. Unnamed: which ones is not known. */
@@ -198,6 +204,7 @@ export class RollOuts<Owner extends RolledOutObject> {
   /** Starts and tells as often as that is due; Temporal may be away for a while. */
   #wakeDue(operation: ReturnType<typeof operationOf>, uid: string, isWanted: boolean): void {
     const { starter } = this.#context;
+    this.#ids.set(uid, operation.workflowId);
     const isDue = this.#due.delete(uid);
     if (!isWanted) {
       starter.forget(operation.workflowId);
@@ -346,7 +353,7 @@ function operationOf(kind: string, { metadata }: KubeObject, facts: RollOutFacts
   const { namespace = '', name, uid } = metadata;
   const operation: RollOutOperation = { kind, target: { namespace, name, uid }, facts };
   return {
-    workflowId: rollOutId(uid),
+    workflowId: rollOutId(metadata),
     workflowType: rollOutType,
     taskQueue: queues.cluster,
     argument: operation,

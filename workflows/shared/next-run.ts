@@ -25,9 +25,9 @@ export async function startNextRun<Work extends NextWork>(
 }
 
 async function start(work: NextWork, name: string, commands: readonly KeptCommand[]): Promise<void> {
-  const { runId, memo } = workflowInfo();
+  const { workflowId, runId, memo } = workflowInfo();
   const summary = shortened(`start the next run: ${name}`, summaryBytes);
   const build = typeof memo?.build === 'string' ? memo.build : undefined;
-  const input = { runId, work, commands, ...(build !== undefined && { build }) };
+  const input = { workflowId, runId, work, commands, ...(build !== undefined && { build }) };
   await temporal.startNextRun.executeWithOptions({ summary }, [input]).catch(() => undefined);
 }

@@ -150,7 +150,7 @@ async function awayAtTheFirstLook(world: World, _random: Random, report: Report)
   const [daemon, temporal] = [killed(world, 'daemon'), killed(world, 'temporal')];
   const until = async (): Promise<void> => {
     await untilDone('the nodes to be asked', async () => {
-      const events = await Promise.all(requests.pods.map(({ uid }) => world.lastEvent(uid)));
+      const events = await Promise.all(requests.pods.map(({ operation }) => world.lastEvent(operation)));
       if (!events.every((event) => event.includes('activity_task_scheduled'))) throw new Error(events.join());
     });
     report.fault(temporal.name);

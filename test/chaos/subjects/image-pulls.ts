@@ -126,8 +126,8 @@ export class ImagePulls implements ChaosSubject {
 
   workflows(): ReturnType<ChaosSubject['workflows']> {
     return {
-      pullOnNodes: this.#jobs.now.map(({ metadata }) => pullOnNodesId(metadata.uid)),
-      pullImages: this.#nodes.now.map(({ metadata }) => pullImagesId(metadata.uid)),
+      pullOnNodes: this.#jobs.now.map(({ metadata }) => pullOnNodesId(metadata)),
+      pullImages: this.#nodes.now.map(({ metadata }) => pullImagesId(metadata)),
     };
   }
 

@@ -148,8 +148,11 @@ export class JobPods implements ChaosSubject {
   }
 
   workflows(): ReturnType<ChaosSubject['workflows']> {
-    const uids = plans.flatMap(({ name }) => this.#podOf(name)?.metadata.uid ?? []);
-    return { terminateSidecars: uids.map(terminateSidecarsId), restartContainers: uids.map(restartContainersId) };
+    const pods = plans.flatMap(({ name }) => this.#podOf(name)?.metadata ?? []);
+    return {
+      terminateSidecars: pods.map((pod) => terminateSidecarsId(pod)),
+      restartContainers: pods.map((pod) => restartContainersId(pod)),
+    };
   }
 
   async settled(): Promise<void> {
@@ -197,7 +200,8 @@ export class JobPods implements ChaosSubject {
     const uid = pod?.metadata.uid ?? '';
     const job = this.#records.jobs.now.find(({ metadata }) => metadata.name === name);
     const request = this.#requestOf(name);
-    const open = await this.#world.openWorkflows([terminateSidecarsId(uid), restartContainersId(uid)]);
+    const ids = pod ? [terminateSidecarsId(pod.metadata), restartContainersId(pod.metadata)] : [];
+    const open = await this.#world.openWorkflows(ids);
     const waits = pod?.metadata.annotations?.[terminationMark.status];
     const ended = (container: string) => ({
       name: container,

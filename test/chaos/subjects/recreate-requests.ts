@@ -1,6 +1,5 @@
 // Pods with requests to recreate their containers, which are held at each of their steps.
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { restartContainersId } from '../../../api/container-recreate-request/operation.ts';
 import { recreateMessage } from '../../../api/container-recreate-request/texts.ts';
 import { type ContainerRecreateRequest, crr, isCompleted } from '../../../api/container-recreate-request/types.ts';
 import type { Pod } from '../../../api/core/pod.ts';
@@ -134,7 +133,7 @@ export class RecreateRequests implements ChaosSubject {
   }
 
   workflows(): ReturnType<ChaosSubject['workflows']> {
-    return { restartContainers: this.pods.map(({ uid }) => restartContainersId(uid)) };
+    return { restartContainers: this.pods.map(({ operation }) => operation) };
   }
 
   /** Resolves when every request is there whose turn has come. */
@@ -253,7 +252,7 @@ export class RecreateRequests implements ChaosSubject {
   /** Prints for each pod where it stands and what its history ends with. */
   async #tellWhere(): Promise<void> {
     const held = this.pods.filter(({ plan }) => plan.requested === undefined && plan.hold.kind !== 'none');
-    const last = await Promise.all(held.map(({ uid }) => this.#world.lastEvent(uid)));
+    const last = await Promise.all(held.map(({ operation }) => this.#world.lastEvent(operation)));
     for (const [index, { plan }] of held.entries()) this.#world.say(`   ${plan.step.padEnd(22)} ${last[index]}`);
   }
 
@@ -333,7 +332,7 @@ export class RecreateRequests implements ChaosSubject {
   /** Writes down what is known about a pod that something is wrong with. */
   async #keep(pod: RecreatedPod): Promise<void> {
     const { kube, pods, runtime, temporal, instance, say } = this.#world;
-    const { namespace, plan, uid } = pod;
+    const { namespace, plan, uid, operation } = pod;
     const folder = logFile(instance, 'chaos').replace(/\.log$/, '');
     mkdirSync(folder, { recursive: true });
     const file = `${folder}/${namespace}-${plan.name}.json`;
@@ -344,7 +343,7 @@ export class RecreateRequests implements ChaosSubject {
       versions: pods.versionsOf(uid),
       instances: await runtime.instancesIn(namespace).catch(String),
       exits: plan.containers.map(({ name }) => [name, runtime.exitsOf(pod.originalOf(name))]),
-      history: await recordedHistory(temporal.workflow.getHandle(restartContainersId(uid))).catch(String),
+      history: await recordedHistory(temporal.workflow.getHandle(operation)).catch(String),
     };
     writeFileSync(file, JSON.stringify(known, undefined, 1));
     say(`   what is known about it: ${file}`);

@@ -1,6 +1,7 @@
 // A pod that is made for one scenario, its requests, and the folder by which its containers and the test talk: it holds
 // a container in its preStop or before it becomes ready, and containers write down there what happens to them.
 import type { JsonObject } from '../../../api/base/json.ts';
+import { restartContainersId } from '../../../api/container-recreate-request/operation.ts';
 import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../../api/container-recreate-request/types.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { kubeResource, podReadinessGate } from '../../../api/core/well-known.ts';
@@ -102,6 +103,11 @@ export class RecreatedPod {
 
   get uid(): string {
     return this.pod.metadata.uid;
+  }
+
+  /** The workflow ID of what restarts its containers. */
+  get operation(): string {
+    return restartContainersId(this.pod.metadata);
   }
 
   /** Creates the pod. */

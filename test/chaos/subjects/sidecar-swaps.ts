@@ -1,6 +1,6 @@
 // Pods with a hot-upgrade sidecar and a cold one, whose images change.
 import type { JsonObject } from '../../../api/base/json.ts';
-import type { KubeObject } from '../../../api/core/meta.ts';
+import type { KubeObject, ObjectMeta } from '../../../api/core/meta.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
 import { rollOutId } from '../../../api/fleet/operation.ts';
@@ -135,7 +135,8 @@ export class SidecarSwaps implements ChaosSubject {
   }
 
   workflows(): ReturnType<ChaosSubject['workflows']> {
-    return { swapSidecar: this.#uids().map(swapSidecarId), rollOut: [rollOutId(this.#setUid)] };
+    const set = { name: this.#set, uid: this.#setUid };
+    return { swapSidecar: this.#created().map((pod) => swapSidecarId(pod)), rollOut: [rollOutId(set)] };
   }
 
   async settled(): Promise<void> {
@@ -270,8 +271,8 @@ export class SidecarSwaps implements ChaosSubject {
     return this.#pods.now.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
   }
 
-  #uids(): readonly string[] {
-    return this.#pods.all.flatMap((versions) => versions[0]?.object.metadata.uid ?? []);
+  #created(): readonly ObjectMeta[] {
+    return this.#pods.all.flatMap((versions) => versions[0]?.object.metadata ?? []);
   }
 
   async #get(): Promise<SidecarSet & KubeObject> {

@@ -116,7 +116,7 @@ export class WorkloadPods {
 
   /** The workflow ID of its roll-out. */
   get rollOut(): string {
-    return rollOutId(this.#uid);
+    return rollOutId({ namespace: this.namespace, name, uid: this.#uid });
   }
 
   /** Asks for another image of the first container, and for another environment of the second. */

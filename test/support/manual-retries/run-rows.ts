@@ -287,16 +287,19 @@ const many: readonly Row[] = [
     },
   },
   {
-    lines: ['temporal workflow list --query \'WindlassCause="roll-out/<uid>"\''],
+    lines: ['temporal workflow list --query \'WindlassCause="roll-out/<namespace>/<name>/<uid>"\''],
     tests: {
       'lists what the roll-out has caused, and nothing else': async (type) => {
         const uid = crypto.randomUUID();
         const [caused, other] = await Promise.all([
-          operations.begin('pullImages', { signal: 'pause', about: { cause: `roll-out/${uid}` } }),
-          operations.begin('pullImages', { signal: 'pause', about: { cause: `roll-out/${crypto.randomUUID()}` } }),
+          operations.begin('pullImages', { signal: 'pause', about: { cause: `roll-out/shop/web/${uid}` } }),
+          operations.begin('pullImages', {
+            signal: 'pause',
+            about: { cause: `roll-out/shop/web/${crypto.randomUUID()}` },
+          }),
         ]);
         const list = await waitFor('the list', async (see) => {
-          const text = see(await type(played(caused), { uid }));
+          const text = see(await type(played(caused), { namespace: 'shop', name: 'web', uid }));
           return text.includes(caused.workflowId) && text;
         });
         expect(list).not.toContain(other.workflowId);

@@ -11,7 +11,7 @@ import { crrLabel } from '../../../api/core/well-known.ts';
 import { type EngineTrouble, isEngineReason } from '../../../api/engine/engine-trouble.ts';
 import { isTerminationRequest, terminateSidecarsId } from '../../../api/job-sidecar-termination.ts';
 import type { Cache } from '../../../kube/cache.ts';
-import { generationOf, hasBegun, podUidOf } from './request.ts';
+import { generationOf, hasBegun, podOf, podUidOf } from './request.ts';
 import type { RequestPassDependencies } from './request-pass-dependencies.ts';
 
 /** Ensures that the operation of a request whose turn has come is running. */
@@ -45,20 +45,21 @@ export function troubleOf(
   { starter, nodes }: RequestPassDependencies,
 ): EngineTrouble | undefined {
   const shown = request.status?.waitingFor?.reason ?? '';
-  const needs = shown === 'NodeSilent' ? {} : { node: operationOf(request, podUid, nodes).node };
-  return starter.trouble(restartContainersId(podUid), shown, needs);
+  const { pod, node } = operationOf(request, podUid, nodes);
+  return starter.trouble(restartContainersId(pod), shown, shown === 'NodeSilent' ? {} : { node });
 }
 
 function operationOf(request: ContainerRecreateRequest, podUid: string, nodes: Cache<Node>): RestartOperation {
   const { namespace = '', name, uid, labels } = request.metadata;
   const nodeName = labels?.[crrLabel.nodeName] ?? '';
+  const pod = { ...podOf(request), uid: podUid };
   return {
     request: { namespace, name, uid },
-    pod: { namespace, name: request.spec.podName, uid: podUid },
+    pod,
     // a node that is gone keeps its name in the name of the task queue, which nobody polls: that is detected as its
     // silence
     node: { name: nodeName, uid: nodes.byName('', nodeName)?.metadata.uid ?? `gone-${nodeName}` },
-    ...(isTerminationRequest(request) && { cause: terminateSidecarsId(podUid) }),
+    ...(isTerminationRequest(request) && { cause: terminateSidecarsId(pod) }),
   };
 }
 
@@ -68,5 +69,5 @@ export async function tellWithdrawn(request: ContainerRecreateRequest, world: Re
   if (isCompleted(request) || podUid === '') return;
   const operation = operationOf(request, podUid, world.nodes);
   const change: RestartChanged = { operation, generation: generationOf(request), withdrawn: true };
-  await world.starter.tell(restartContainersId(podUid), change);
+  await world.starter.tell(restartContainersId(operation.pod), change);
 }

@@ -1,5 +1,5 @@
 import { fnv1a } from '../../../api/base/fnv.ts';
-import { restartContainersId } from '../../../api/container-recreate-request/operation.ts';
+import { restartContainersId, restartContainersType } from '../../../api/container-recreate-request/operation.ts';
 import { endedRequest, recreateWaits } from '../../../api/container-recreate-request/texts.ts';
 import {
   type ContainerRecreateRequest,
@@ -8,6 +8,7 @@ import {
   isFilled,
 } from '../../../api/container-recreate-request/types.ts';
 import { eventComponent } from '../../../api/core/well-known.ts';
+import { operationLock } from '../../../api/engine/operation-id.ts';
 import { commandNames } from '../../../api/engine/operations.ts';
 import { tellEvent } from '../../../kube/events.ts';
 import { earliest, type PassResult } from '../../../kube/keyed-queue.ts';
@@ -20,7 +21,7 @@ import { fill } from './fill.ts';
 import { wantOperation } from './operation.ts';
 import { obeyInQueue, writeWaits } from './queue.ts';
 import { holds, release } from './release.ts';
-import { hasBegun, podUidOf } from './request.ts';
+import { hasBegun, podOf, podUidOf } from './request.ts';
 import type { RequestPassDependencies } from './request-pass-dependencies.ts';
 
 /** The index of requests by the UID of their pod. */
@@ -46,7 +47,7 @@ export async function passOverRequests(
 
   if (refresh) world.starter.want(refresh);
   else if (queue.first && isFilled(queue.first)) wantOperation(queue.first, podUid, world);
-  else if (!queue.first) world.starter.forget(restartContainersId(podUid));
+  else if (!queue.first) world.starter.forget(operationLock(restartContainersType, podUid));
 
   const inFront = refresh
     ? { blockedBy: [`pod/${refresh.about.name}`], unblock: await tellOfRefresh(refresh, podUid, world) }
@@ -55,8 +56,7 @@ export async function passOverRequests(
   await Promise.all(requests.filter(holds).map((request) => release(request, world)));
   due.push(await removeExpired(requests, world));
   for (const request of requests) {
-    const workflowId = restartContainersId(podUid);
-    const commanded = commandedOf(request, queue, workflowId, world);
+    const commanded = commandedOf(request, queue, restartContainersId(podOf(request)), world);
     due.push(await passOnCommand(request, crr, commandNames, () => commanded, world));
   }
   await fill(queue, podUid, world);

@@ -1,4 +1,5 @@
 import { sameJson } from '../../../api/base/json.ts';
+import { operationLock } from '../../../api/engine/operation-id.ts';
 import { commandNames, queues } from '../../../api/engine/operations.ts';
 import { rollOutBehind } from '../../../api/fleet/cause.ts';
 import { type PullJobOperation, pullOnNodesId, pullOnNodesType } from '../../../api/image-pull-job/operation.ts';
@@ -55,7 +56,7 @@ export async function passOverPullJob(uid: string, world: PullJobPassDependencie
   }
   const commanded = hasCommand(job) ? await command(job, world) : undefined;
   if (isFinished(job)) {
-    world.starter.forget(pullOnNodesId(uid));
+    world.starter.forget(pullOnNodesId(job.metadata));
     judgeWaves(uid, world);
     await release(job, world);
     await withdraw(job, world);
@@ -155,7 +156,7 @@ function contextOf(
   { secrets, tooLarge }: Pick<Progress, 'secrets' | 'tooLarge'>,
   { starter, now }: PullJobPassDependencies,
 ): JobContext {
-  const engine = starter.trouble(pullOnNodesId(job.metadata.uid), undefined, { fleet: true });
+  const engine = starter.trouble(pullOnNodesId(job.metadata), undefined, { fleet: true });
   return {
     nowMs: now(),
     ...(engine && { engine }),
@@ -192,10 +193,10 @@ async function writeStatus(
 
 /** Lets the operation of a job that is gone end. */
 function gone(uid: string, { starter, waves }: PullJobPassDependencies): void {
-  const workflowId = pullOnNodesId(uid);
+  const lock = operationLock(pullOnNodesType, uid);
   const isTold = waves().forget(uid);
-  if (!isTold && starter.isSent(workflowId)) void starter.tell(workflowId, null);
-  starter.forget(workflowId);
+  if (!isTold && starter.isSent(lock)) void starter.tell(lock, null);
+  starter.forget(lock);
 }
 
 /** IPJ-23: the copies of Secrets, and then the finalizer that guarantees their removal. */
@@ -217,7 +218,7 @@ async function expire(job: ImagePullJob, world: PullJobPassDependencies): Promis
 }
 
 async function command(job: ImagePullJob, world: PullJobPassDependencies): Promise<PassResult | undefined> {
-  const workflowId = pullOnNodesId(job.metadata.uid);
+  const workflowId = pullOnNodesId(job.metadata);
   const receiver = isFinished(job)
     ? ({ kind: 'nobody', why: endedPullJob(job) } as const)
     : ({ kind: 'running', workflowId } as const);
@@ -232,14 +233,14 @@ export function tellOperation(uid: string, nth: number, { jobs, starter }: PullJ
   const job = jobs.byUid(uid);
   const isOpen = job !== undefined && job.metadata.deletionTimestamp === undefined && !isFinished(job);
   if (isOpen) starter.want(operationOf(job, nth));
-  else void starter.tell(pullOnNodesId(uid), null);
+  else void starter.tell(job ? pullOnNodesId(job.metadata) : operationLock(pullOnNodesType, uid), null);
 }
 
 function operationOf(job: ImagePullJob, nth: number): WantedOperation {
   const { namespace = '', name, uid } = job.metadata;
   const argument: PullJobOperation = { job: { namespace, name, uid } };
   return {
-    workflowId: pullOnNodesId(uid),
+    workflowId: pullOnNodesId(job.metadata),
     workflowType: pullOnNodesType,
     taskQueue: queues.cluster,
     argument,

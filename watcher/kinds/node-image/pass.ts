@@ -104,12 +104,13 @@ async function create(
  * node is read.
  */
 async function removeUnlessThere(
-  { metadata: { name, uid } }: NodeImage,
+  { metadata }: NodeImage,
   { kube, starter }: NodeImagePassDependencies,
 ): Promise<PassResult | undefined> {
+  const { name, uid } = metadata;
   const live = await unlessMovedOn(kube.get<Node>(kubeResource.nodes, { name }));
   if (!isWithoutNode(live)) return { againInMs: 1_000 };
-  starter.forget(pullImagesId(uid));
+  starter.forget(pullImagesId(metadata));
   await unlessMovedOn(kube.delete(nodeImages, { name }, { preconditions: { uid } }));
   return undefined;
 }
@@ -187,12 +188,12 @@ function troubleOf(
 ): EngineTrouble | undefined {
   const shown = status?.waitingFor?.reason ?? '';
   const needs = node && shown !== 'NodeSilent' ? { node: node.metadata } : {};
-  return starter.trouble(pullImagesId(metadata.uid), shown, needs);
+  return starter.trouble(pullImagesId(metadata), shown, needs);
 }
 
 async function command(nodeImage: NodeImage, world: NodeImagePassDependencies): Promise<PassResult | undefined> {
   const isOpen = openTags(nodeImage).length > 0;
-  const workflowId = pullImagesId(nodeImage.metadata.uid);
+  const workflowId = pullImagesId(nodeImage.metadata);
   const receiver = isOpen
     ? ({ kind: 'running', workflowId } as const)
     : ({ kind: 'nobody', why: nothingOpen } as const);
@@ -234,7 +235,7 @@ function operationOf(
   const isStill = shown === 'EngineNoDaemon' && trouble?.reason === shown;
   const isWrittenOver = isEngineReason(shown) && !isStill;
   return {
-    workflowId: pullImagesId(uid),
+    workflowId: pullImagesId(nodeImage.metadata),
     workflowType: pullImagesType,
     taskQueue: queues.cluster,
     argument,

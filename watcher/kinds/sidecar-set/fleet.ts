@@ -182,7 +182,7 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     const labelled = this.#revisions
       .byIndex(revisionsBySidecarSet, name)
       .filter(({ metadata }) => metadata.namespace === revisionNamespace);
-    const engine = starter.trouble(rollOutId(uid), undefined, { fleet: true });
+    const engine = starter.trouble(rollOutId(owner.metadata), undefined, { fleet: true });
     const failures = this.#failuresOf(uid);
     const swaps = new Map(this.#swaps?.dueSteps(uid).map(({ pod, step }) => [pod.uid, step]));
     const inFront = this.#operations?.inFrontOf(uid);

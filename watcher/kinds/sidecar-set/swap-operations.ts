@@ -1,7 +1,8 @@
 /** The operations that swap sidecars of pods: they run while their SidecarSet wants them, one at a time for each pod. */
 import type { Pod } from '../../../api/core/pod.ts';
+import { operationLock } from '../../../api/engine/operation-id.ts';
 import { rollOutId } from '../../../api/fleet/operation.ts';
-import { type SwapChanged, type SwapOperation, swapSidecarId, swapStart } from '../../../api/sidecar-set/swap.ts';
+import { type SwapChanged, type SwapOperation, swapSidecarType, swapStart } from '../../../api/sidecar-set/swap.ts';
 import type { SidecarSet } from '../../../api/sidecar-set/types.ts';
 import type { ControllerContext } from '../../controller.ts';
 
@@ -40,7 +41,7 @@ export class SwapOperations {
       const operation: SwapOperation = {
         pod: { namespace: pod.namespace ?? '', name: pod.name, uid: pod.uid },
         set: { name, uid },
-        cause: rollOutId(uid),
+        cause: rollOutId({ name, uid }),
       };
       const change: SwapChanged = { operation };
       this.#options.starter.want({ ...swapStart(operation), change, inputs: `${uid} ${target}` });
@@ -67,7 +68,7 @@ export class SwapOperations {
       turn.behind.delete(setUid);
       if (turn.setUid !== setUid) continue;
       this.#turns.delete(podUid);
-      this.#options.starter.forget(swapSidecarId(podUid));
+      this.#options.starter.forget(operationLock(swapSidecarType, podUid));
       for (const other of turn.behind) this.#options.wake(other);
     }
   }

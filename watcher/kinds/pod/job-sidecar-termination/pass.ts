@@ -12,6 +12,7 @@ import { isVirtual } from '../../../../api/core/node.ts';
 import type { Pod } from '../../../../api/core/pod.ts';
 import { kubeResource } from '../../../../api/core/well-known.ts';
 import { type EngineTrouble, isEngineReason } from '../../../../api/engine/engine-trouble.ts';
+import { operationLock } from '../../../../api/engine/operation-id.ts';
 import { commandNames, queues } from '../../../../api/engine/operations.ts';
 import {
   endsItsSidecars,
@@ -58,10 +59,11 @@ export async function passOverSidecars(
 ): Promise<PassResult | undefined> {
   const { pods, requests, nodes, starter, wanted } = world;
   const pod = pods.byUid(podUid);
-  const workflowId = terminateSidecarsId(podUid);
   if (pod === undefined || !isTerminationDue(pod)) {
-    starter.forget(workflowId);
-    if (wanted.delete(podUid)) await starter.tell(workflowId, null); // it looks, and ends
+    const lock = operationLock(terminateSidecarsType, podUid);
+    const told = wanted.delete(podUid) && starter.tell(lock, null); // it looks, and ends
+    starter.forget(lock);
+    await told;
     if (pod === undefined || !endsItsSidecars(pod)) return undefined;
     await reportTrouble(pod, undefined, world);
     const receiver = isTerminationToCome(pod)
@@ -69,6 +71,7 @@ export async function passOverSidecars(
       : { kind: 'nobody' as const, why: noneLeft };
     return await passOnCommand(pod, kubeResource.pods, commandNames, () => receiver, world);
   }
+  const workflowId = terminateSidecarsId(pod.metadata);
   const { namespace = '', name } = pod.metadata;
   const nodeName = pod.spec.nodeName ?? '';
   const request = requests.byName(namespace, terminationRequestName(podUid));
