@@ -7,6 +7,7 @@ import { crr, isCompleted } from '../../api/container-recreate-request/types.ts'
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
+import { lockOf } from '../../api/engine/operation-id.ts';
 import { type CriClient, createCriClient } from '../../daemon/cri/client.ts';
 import type { PlatformStatus } from '../../deploy/local/platform.ts';
 import { type Cache, createCache } from '../../kube/cache.ts';
@@ -100,7 +101,16 @@ export async function benchCluster(platform: PlatformStatus): Promise<BenchClust
     onPod: (listener) => pods.cache.onChange(({ after }) => after && listener(after)),
     async recreateAndTell(pod) {
       const times = await recreate(pod);
-      const run = workflow.getHandle(restartContainersId(pod.metadata));
+      const id = restartContainersId(pod.metadata);
+      // a version that is measured beside this one may have had another form of ID
+      const isOurs = await workflow
+        .getHandle(id)
+        .describe()
+        .then(
+          () => true,
+          () => false,
+        );
+      const run = workflow.getHandle(isOurs ? id : lockOf(id));
       await run.result();
       return { ...times, steps: await stepsOf(run) };
     },

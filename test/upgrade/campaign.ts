@@ -13,6 +13,7 @@ import { withPlatform } from '../runner/platform.ts';
 import { presentVersion } from '../support/version.ts';
 import { releases, releaseVersion } from './artefact.ts';
 import { incompatibleVersion } from './incompatible-version.ts';
+import { LockWatch } from './lock-watch.ts';
 import { type Change, type Versions, type Way, ways } from './ways.ts';
 import { finish, mostSteps, stepOf, takeTo, works } from './works.ts';
 
@@ -88,6 +89,7 @@ async function runUpgrade(
         async run(_world, chance, report) {
           const lap = laps();
           const since = auditPosition(instance);
+          const locks = LockWatch.begin(world);
           const prepared = { deaths: way.deaths, random: chance.fork('work') };
           const begun = await Promise.all(works.map((prepare) => prepare(world, prepared)));
           lap('begun');
@@ -101,6 +103,7 @@ async function runUpgrade(
           // what was right has to stay so
           for (let time = 1; time <= 2; time += 1) await Promise.all(begun.map((work) => judge(work, report)));
           await judgeWriters(world, report, since, 1);
+          await locks.end(report);
           for (const work of begun) work.summarise(report);
           await Promise.all(begun.map((work) => work.remove()));
           lap('removed');
