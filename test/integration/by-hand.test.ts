@@ -1,12 +1,18 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import proto from '@temporalio/proto';
 import type { RestartChanged } from '../../api/container-recreate-request/operation.ts';
+import { operationLock } from '../../api/engine/operation-id.ts';
 import { changedSignal, queues } from '../../api/engine/operations.ts';
 import type { PerOperation } from '../../api/operations.ts';
 import { type ActivityName, activityResults } from '../../workflows/shared/results.ts';
 import { closedAs } from '../support/closed.ts';
 import { describeProof, describeTogether } from '../support/groups.ts';
-import { type OperationType, type PlayedOperations, startPlayedOperations } from '../support/played-operations.ts';
+import {
+  inputOf,
+  type OperationType,
+  type PlayedOperations,
+  startPlayedOperations,
+} from '../support/played-operations.ts';
 import { type Treatment, treatedUid, treatments } from '../support/treatments.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -189,4 +195,17 @@ describeTogether('F14: an operation that is started under another ID than its ow
       cause: { message: `Cannot run ${type} as workflow "my/${type}": the ID of this operation must be "${right}"` },
     });
   });
+
+  it.each(Object.keys(started) as OperationType[])(
+    '%s: works under the ID that release 0.1.0 gave it',
+    async (type) => {
+      const uid = `earlier-${type}`;
+      const handle = await played.client.workflow.signalWithStart(type, {
+        ...{ taskQueue: queues.cluster, workflowId: operationLock(type, uid), args: [inputOf(type, uid)] },
+        ...{ signal: 'abort', signalArgs: [{ by: 'ann' }] },
+      });
+      await waitFor('its first step', (see) => see(played.calls).some((call) => call.workflowId === handle.workflowId));
+      await handle.terminate().catch(() => undefined); // it may have ended
+    },
+  );
 });
