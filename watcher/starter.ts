@@ -59,9 +59,10 @@ const mostFree = 100_000;
  * its inputs change or when it turns out not to be running. Starts use signalWithStart with a workflow ID made from a
  * UID, so repeating one is harmless.
  *
- * An operation is known by its lock, so each method takes any of its workflow IDs, or the lock. A run that release 0.1.0 has begun under
- * another ID holds the lock until it ends: it gets the signals, and nothing is started. The signal itself tells whether
- * there is one; once there is none, there is none for the rest of the term, because only a watcher begins operations.
+ * An operation is known by its lock, so each method takes any of its workflow IDs, or the lock. A run that release 0.1.0
+ * has begun under another ID holds the lock until it ends: it gets the signals, and nothing is started. The signal itself
+ * tells whether there is one. Once there is none, there is none for the rest of the term, because only a watcher begins
+ * operations.
  */
 export class Starter {
   readonly #options: StarterOptions;
@@ -337,7 +338,7 @@ export class Starter {
         earlier === undefined
           ? this.#free.has(workflowId)
           : listed.has(earlier) && (await this.#signalEarlierRun(workflowId, changedSignal, null));
-      if (isSecond) await this.#terminate(workflowId, lockTaken);
+      if (isSecond && this.#options.mayStart()) await this.#terminate(workflowId, lockTaken);
     }
   }
 
