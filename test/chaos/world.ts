@@ -138,6 +138,8 @@ async function lastEvent(temporal: Client, workflowId: string): Promise<string> 
     const step = [last, ...before].map(({ userMetadata }) => textOf(userMetadata?.summary)).find(Boolean);
     return `${last.eventId} ${type}${step ? `, last step begun "${step}"` : ''}`;
   } catch (error) {
+    const earlier = earlierIdOf(workflowId);
+    if (earlier !== undefined) return await lastEvent(temporal, earlier);
     return `no history yet (${error instanceof Error ? error.message : String(error)})`;
   }
 }
