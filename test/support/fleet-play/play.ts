@@ -367,6 +367,11 @@ export class FleetPlay<
   }
 
   #userSteps(): readonly Step[] {
+    const { userSteps } = this.#cast;
+    return this.#allUserSteps().filter(({ what }) => userSteps?.test(what) ?? true);
+  }
+
+  #allUserSteps(): readonly Step[] {
     const { spec } = this.owner;
     const rolling = (change: object) => this.#changeRolling(change);
     const step = (what: string, take: () => void): Step => ({ what: `the user ${what}`, take });
@@ -831,7 +836,8 @@ export class FleetPlay<
       write();
     };
     const what = `a write of ${kind} ${seen.name}`;
-    const fate = this.#nextFate();
+    // nothing is decided by what becomes of a status
+    const fate = kind === 'set' ? 'answered' : this.#nextFate();
     const isOver = !writer.isLeading;
     // the lease was there when it was sent
     if (fate === 'late' && !(isOver && endsWithTerm(kind))) this.#sendLate(kind, what, arrive);

@@ -21,6 +21,8 @@ export interface PlayCast {
   readonly hasDaemon: boolean;
   /** Whether writes may get no answer, and be made late or not at all, also those of a leader whose term is over. Absent: none does. */
   readonly losesAnswers?: boolean;
+  /** What its users do, by what is told of it. Absent: everything. */
+  readonly userSteps?: RegExp;
   /** Jobs pull images ahead of updates, and the workload may ask to wait for them. Absent: neither. */
   readonly pulls?: { readonly awaited: string | undefined };
 }
