@@ -5,20 +5,18 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { replaceRoles } from '../../deploy/local/platform.ts';
 import { type Progress, silentProgress } from '../../deploy/local/progress.ts';
 import { areVersioned } from '../support/current-version.ts';
-import { measureStolen } from '../support/stolen.ts';
 import { presentVersion, type Version, versionAt } from '../support/version.ts';
 import type { Bench } from './actions.ts';
 import { podCreations } from './admission.ts';
 import { type BenchCluster, relistMs } from './cluster.ts';
 import type { BenchPart } from './document.ts';
-import { mostStolenPercent, quantile } from './figures.ts';
-import { type Comparison, comparisonTable, type Pair } from './pairs.ts';
+import { quantile } from './figures.ts';
+import { comparisonTable, type Pair } from './pairs.ts';
 import { pullTakes } from './pull.ts';
 import { recreateTakes } from './recreate.ts';
 import { restMs, rolledOut, rollOutTakes } from './roll-out.ts';
-
-/** One visit to a subject: milliseconds, or what the figure says, by figure. `phase` is the share of the kubelets' second at which to begin. */
-type Visit = (phase: number) => Promise<Readonly<Record<string, number>>>;
+import { statefulSetTakes } from './stateful-set.ts';
+import { inPairs, type Visit } from './visits.ts';
 
 /** What a part measures on Windlass, and on the cluster without it. */
 interface Visits {
@@ -27,7 +25,13 @@ interface Visits {
 }
 
 /** The parts that can be measured in pairs. */
-export const pairedParts = ['recreate', 'roll-out', 'pull', 'admission'] as const satisfies readonly BenchPart[];
+export const pairedParts = [
+  'recreate',
+  'roll-out',
+  'statefulset',
+  'pull',
+  'admission',
+] as const satisfies readonly BenchPart[];
 export type PairedPart = (typeof pairedParts)[number];
 
 /** Measures in pairs, and gives the table of what came out: Markdown. */
@@ -90,40 +94,6 @@ async function warmUp(cluster: BenchCluster): Promise<void> {
   await remove(set);
 }
 
-/** Pairs in the order ABBA, so that whatever grows or shrinks meanwhile favours neither subject. */
-async function inPairs(visits: Record<keyof Pair, Visit>, wanted: number): Promise<readonly Comparison[]> {
-  const pairs = new Map<string, Pair[]>();
-  let taken = 0;
-  let dropped = 0;
-  while (taken < wanted && dropped < wanted) {
-    const order = (taken + dropped) % 2 === 0 ? (['base', 'present'] as const) : (['present', 'base'] as const);
-    const phase = (taken + 0.5) / wanted;
-    const stolen = measureStolen();
-    const results = new Map<keyof Pair, Readonly<Record<string, number>>>();
-    for (const side of order) results.set(side, await visits[side](phase));
-    if ((stolen() ?? 0) > mostStolenPercent) {
-      dropped++;
-      continue;
-    }
-    taken++;
-    const present = results.get('present') ?? {};
-    for (const [what, base] of Object.entries(results.get('base') ?? {})) {
-      pairs.set(what, [...(pairs.get(what) ?? []), { base, present: present[what] ?? Number.NaN }]);
-    }
-    console.log(`${taken} of ${wanted} pairs${dropped > 0 ? `, ${dropped} dropped` : ''}: ${described(pairs)}`);
-  }
-  return [...pairs].map(([what, all]) => ({ what, pairs: all }));
-}
-
-function described(pairs: ReadonlyMap<string, readonly Pair[]>): string {
-  return [...pairs]
-    .flatMap(([what, all]) => {
-      const last = all.at(-1);
-      return last ? [`${what} ${Math.round(last.base)}/${Math.round(last.present)}`] : [];
-    })
-    .join(', ');
-}
-
 const visitsOf: Readonly<Record<PairedPart, (bench: Bench) => Promise<Visits>>> = {
   recreate: async ({ cluster }) => {
     const { request, bare } = recreateTakes(cluster);
@@ -150,6 +120,19 @@ const visitsOf: Readonly<Record<PairedPart, (bench: Bench) => Promise<Visits>>> 
         [byFifths]: await bare(phase, rolledOut / 5),
       }),
     };
+  },
+
+  statefulset: async ({ cluster }) => {
+    const { warmUp, scale, rollOut } = await statefulSetTakes(cluster);
+    await warmUp();
+    const visit =
+      (side: keyof Pair): Visit =>
+      async (phase) => ({
+        ...(await scale(side, 'Parallel')(phase)),
+        ...(await scale(side, 'OrderedReady')(phase)),
+        ...(await rollOut(side)(phase)),
+      });
+    return { windlass: visit('present'), bare: visit('base') };
   },
 
   pull: async ({ cluster, instance }) => {

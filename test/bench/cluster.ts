@@ -29,6 +29,8 @@ export interface BenchCluster {
   setIs(uid: string, what: string, holds: (set: CloneSet) => boolean): Promise<void>;
   /** Waits for all pods that there are to look like this. */
   podsAre(what: string, holds: (pods: readonly Pod[]) => boolean): Promise<void>;
+  /** Watches the objects of a further resource. */
+  follow<T extends KubeObject>(resource: Resource): Promise<Followed<T>>;
   /** Is told of each change of a pod, until the end. */
   onPod(listener: (pod: Pod) => void): void;
   /** Creates a request for all containers of a pod, in order, and waits for its end. */
@@ -39,6 +41,13 @@ export interface BenchCluster {
   /** Lets workers without versions have new operations. */
   makeUnversionedCurrent(): Promise<void>;
   close(): Promise<void>;
+}
+
+/** Objects of one resource, as they change. */
+export interface Followed<T extends KubeObject> {
+  /** Waits for the object to look like this. */
+  is(uid: string, what: string, holds: (object: T) => boolean): Promise<void>;
+  stop(): Promise<void>;
 }
 
 export const benchNamespace = 'default';
@@ -97,6 +106,14 @@ export async function benchCluster(platform: PlatformStatus): Promise<BenchClust
     async podsAre(what, holds) {
       const signal = AbortSignal.timeout(patienceMs);
       await pods.cache.until(() => holds([...pods.cache.all()]), { signal, what });
+    },
+    async follow<T extends KubeObject>(resource: Resource): Promise<Followed<T>> {
+      const { cache, reflector } = follow<T>(kube, resource);
+      await reflector.synced();
+      return {
+        is: (uid, what, holds) => until(cache, uid, what, holds),
+        stop: () => reflector.stop(),
+      };
     },
     onPod: (listener) => pods.cache.onChange(({ after }) => after && listener(after)),
     async recreateAndTell(pod) {

@@ -4,6 +4,7 @@
 export const benchParts = [
   'recreate',
   'roll-out',
+  'statefulset',
   'sidecars',
   'pull',
   'admission',

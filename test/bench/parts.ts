@@ -13,6 +13,7 @@ import { pullFigures } from './pull.ts';
 import { crowdFigures, recreateFigures } from './recreate.ts';
 import { rollOutFigures } from './roll-out.ts';
 import { sidecarFigures } from './sidecars.ts';
+import { statefulSetFigures } from './stateful-set.ts';
 import { orchestration, partsTable, stepsTable } from './steps.ts';
 
 /** Markdown, without the heading of the section. */
@@ -67,6 +68,11 @@ export const parts: Readonly<Record<BenchPart, (bench: Bench) => Promise<Measure
   'roll-out': async ({ cluster, samples }) => ({
     title: 'Rolling out in place',
     text: `Times in milliseconds.\n\n${await rollOutFigures(cluster, Math.ceil(samples / 4))}`,
+  }),
+
+  statefulset: async ({ cluster, samples }) => ({
+    title: 'StatefulSets beside those of apps/v1',
+    text: await statefulSetFigures(cluster, samples),
   }),
 
   sidecars: async ({ instance, cluster, samples }) => {
