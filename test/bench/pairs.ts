@@ -73,9 +73,9 @@ export function ratioTable(comparisons: readonly Comparison[], base: string, mos
   const rows = comparisons.map((comparison) => {
     const { what, pairs } = comparison;
     const { median, low, high } = pairedRatio(pairs);
-    const [ratio, from, to] = [median, low, high].map((value) => value.toFixed(3));
-    const verdict = ratioVerdict(comparison, most);
-    const cells = [what, spread(pairs, 'base'), spread(pairs, 'present'), `${ratio} (${from} to ${to})`, verdict];
+    const interval = Number.isFinite(low) ? `${low.toFixed(3)} to ${high.toFixed(3)}` : 'too few pairs';
+    const ratio = `${median.toFixed(3)} (${interval})`;
+    const cells = [what, spread(pairs, 'base'), spread(pairs, 'present'), ratio, ratioVerdict(comparison, most)];
     return `| ${[...cells, pairs.length].join(' | ')} |`;
   });
   const head = ['', `${base}: min, median, max`, 'this: min, median, max', 'ratio (95 %)', `at most ${most}`, 'pairs'];

@@ -71,11 +71,11 @@ export async function statefulSetFigures(cluster: BenchCluster, pairs: number): 
     const { replicas } = sizes.OrderedReady;
     return [
       `Times in milliseconds, until the pods are as wanted and the status says so. The same template (busybox that ends at once ` +
-        'on TERM, grace period 1 s) and the same `podManagementPolicy` for both kinds; pods are left alone for one to two seconds ' +
-        'between two steps. Which kind goes first alternates, and both begin at the same moment of the second of the ' +
-        'kubelets, which differs from pair to pair. Pairs with more than 5 % of the CPU stolen are dropped and taken again.',
-      `In order there are ${replicas} pods and not ${sizes.Parallel.replicas}, since each waits for the one before it: ten would take an hour. ` +
-        'Roll-outs recreate one pod at a time (`RollingUpdate`, `maxUnavailable` 1, which is what `apps/v1` does).',
+        'on TERM, grace period 1 s) and the same `podManagementPolicy` for both kinds. Which kind goes first alternates. Before each step pods are left ' +
+        'alone for one to two seconds, as long for both kinds of a pair and for a different time in the next one, since kubelets look ' +
+        'at their containers once a second. Pairs with more than 5 % of the CPU stolen are dropped and taken again.',
+      `In order there are ${replicas} pods and not ${sizes.Parallel.replicas}: each waits for the one before it, and twenty pairs are to take half an ` +
+        'hour. Roll-outs recreate one pod at a time (`RollingUpdate`, `maxUnavailable` 1, as `apps/v1` does).',
       ratioTable([...scaled, ...rolledOut.filter(({ what }) => what !== inPlace)], 'apps/v1', mostRatio),
       `The same change of the image in place (\`InPlaceIfPossible\`, \`maxUnavailable\` 1), beside the recreation by \`apps/v1\`:`,
       ratioTable(
