@@ -29,7 +29,7 @@ export interface BenchCluster {
   setIs(uid: string, what: string, holds: (set: CloneSet) => boolean): Promise<void>;
   /** Waits for all pods that there are to look like this. */
   podsAre(what: string, holds: (pods: readonly Pod[]) => boolean): Promise<void>;
-  /** Watches the objects of a further resource. */
+  /** Watches the objects of a further resource, until the end. */
   follow<T extends KubeObject>(resource: Resource): Promise<Followed<T>>;
   /** Is told of each change of a pod, until the end. */
   onPod(listener: (pod: Pod) => void): void;
@@ -47,7 +47,6 @@ export interface BenchCluster {
 export interface Followed<T extends KubeObject> {
   /** Waits for the object to look like this. */
   is(uid: string, what: string, holds: (object: T) => boolean): Promise<void>;
-  stop(): Promise<void>;
 }
 
 export const benchNamespace = 'default';
@@ -74,7 +73,11 @@ export async function benchCluster(platform: PlatformStatus): Promise<BenchClust
   const pods = follow<Pod>(kube, kubeResource.pods);
   const requests = follow<ContainerRecreateRequest>(kube, crr);
   const sets = follow<CloneSet>(kube, cloneSets);
-  const followed = [pods.reflector, requests.reflector, sets.reflector];
+  const followed: Pick<Reflector<KubeObject>, 'stop' | 'synced'>[] = [
+    pods.reflector,
+    requests.reflector,
+    sets.reflector,
+  ];
   await Promise.all(followed.map((reflector) => reflector.synced()));
   const connection = await Connection.connect({ address: platform.temporal });
   const client = new Client({ connection });
@@ -109,11 +112,9 @@ export async function benchCluster(platform: PlatformStatus): Promise<BenchClust
     },
     async follow<T extends KubeObject>(resource: Resource): Promise<Followed<T>> {
       const { cache, reflector } = follow<T>(kube, resource);
+      followed.push(reflector);
       await reflector.synced();
-      return {
-        is: (uid, what, holds) => until(cache, uid, what, holds),
-        stop: () => reflector.stop(),
-      };
+      return { is: (uid, what, holds) => until(cache, uid, what, holds) };
     },
     onPod: (listener) => pods.cache.onChange(({ after }) => after && listener(after)),
     async recreateAndTell(pod) {

@@ -59,37 +59,32 @@ const images = { old: 'busybox:1.35', new: 'busybox:1.36' } as const;
 
 /** How long StatefulSets take beside those of `apps/v1`: Markdown. */
 export async function statefulSetFigures(cluster: BenchCluster, pairs: number): Promise<string> {
-  const takes = await statefulSetTakes(cluster);
-  try {
-    const { scale, rollOut, lags } = takes;
-    await takes.warmUp();
-    const scaled: Comparison[] = [];
-    for (const policy of ['Parallel', 'OrderedReady'] as const) {
-      scaled.push(...(await inPairs({ base: scale('base', policy), present: scale('present', policy) }, pairs)));
-    }
-    const rolledOut = await inPairs({ base: rollOut('base'), present: rollOut('present') }, pairs);
-    const { replicas } = sizes.OrderedReady;
-    return [
-      'Times in milliseconds, until the pods are as wanted and the status says so. The same template (busybox that ends at once ' +
-        'on TERM, grace period 1 s, its image on the nodes and not pulled again) and the same `podManagementPolicy` for both ' +
-        'kinds. Which kind goes first alternates. Before each step pods are left alone for one to two seconds, as long for both ' +
-        'kinds of a pair and for a different time in the next one, since kubelets look at their containers once a second. Pairs ' +
-        'with more than 5 % of the CPU stolen are dropped and taken again.',
-      `In order there are ${replicas} pods and not ${sizes.Parallel.replicas}: each waits for the one before it, and twenty pairs are to take half an ` +
-        'hour. Roll-outs recreate one pod at a time (`RollingUpdate`, `maxUnavailable` 1, as `apps/v1` does).',
-      ratioTable([...scaled, ...rolledOut.filter(({ what }) => what !== inPlace)], 'apps/v1', mostRatio),
-      `The same change of the image in place (\`InPlaceIfPossible\`, \`maxUnavailable\` 1), beside the recreation by \`apps/v1\`:`,
-      ratioTable(
-        rolledOut.filter(({ what }) => what === inPlace),
-        'apps/v1',
-        mostRatio,
-      ),
-      'Of these times, from the moment at which the last pod is as wanted to that at which the status says so:',
-      lagTable(lags),
-    ].join('\n\n');
-  } finally {
-    await takes.close();
+  const { scale, rollOut, warmUp, lags } = await statefulSetTakes(cluster);
+  await warmUp();
+  const scaled: Comparison[] = [];
+  for (const policy of ['Parallel', 'OrderedReady'] as const) {
+    scaled.push(...(await inPairs({ base: scale('base', policy), present: scale('present', policy) }, pairs)));
   }
+  const rolledOut = await inPairs({ base: rollOut('base'), present: rollOut('present') }, pairs);
+  const { replicas } = sizes.OrderedReady;
+  return [
+    'Times in milliseconds, until the pods are as wanted and the status says so. The same template (busybox that ends at once ' +
+      'on TERM, grace period 1 s, its image on the nodes and not pulled again) and the same `podManagementPolicy` for both ' +
+      'kinds. Which kind goes first alternates. Before each step pods are left alone for one to two seconds, as long for both ' +
+      'kinds of a pair and for a different time in the next one, since kubelets look at their containers once a second. Pairs ' +
+      'with more than 5 % of the CPU stolen are dropped and taken again.',
+    `In order there are ${replicas} pods and not ${sizes.Parallel.replicas}: each waits for the one before it, and twenty pairs are to take half an ` +
+      'hour. Roll-outs recreate one pod at a time (`RollingUpdate`, `maxUnavailable` 1, as `apps/v1` does).',
+    ratioTable([...scaled, ...rolledOut.filter(({ what }) => what !== inPlace)], 'apps/v1', mostRatio),
+    `The same change of the image in place (\`InPlaceIfPossible\`, \`maxUnavailable\` 1), beside the recreation by \`apps/v1\`:`,
+    ratioTable(
+      rolledOut.filter(({ what }) => what === inPlace),
+      'apps/v1',
+      mostRatio,
+    ),
+    'Of these times, from the moment at which the last pod is as wanted to that at which the status says so:',
+    lagTable(lags),
+  ].join('\n\n');
 }
 
 /** What is measured of both kinds: visits to StatefulSets of their own. */
@@ -213,12 +208,7 @@ export async function statefulSetTakes(cluster: BenchCluster) {
     };
   }
 
-  return {
-    ...{ scale, rollOut, warmUp, lags },
-    close: async () => {
-      await Promise.all(Object.values(subjects).map(({ objects }) => objects.stop()));
-    },
-  };
+  return { scale, rollOut, warmUp, lags };
 }
 
 const rolledOut = { policy: 'OrderedReady', replicas: sizes.OrderedReady.replicas } as const satisfies Order;
