@@ -17,7 +17,7 @@ import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
 import { firstWait, type Rule, type Wait } from '../decision.ts';
 import { ownersAfter } from './claims.ts';
-import { batchesOf, type RecreateCause } from './in-place/update.ts';
+import { batchesOf, type PodWrite, type RecreateCause } from './in-place/update.ts';
 import type { FleetInput, VolumeClaim } from './input.ts';
 import type { FleetPlanner, ScalePlan, Situation } from './kind.ts';
 import { planFleet } from './plan.ts';
@@ -210,16 +210,13 @@ class PlayedCluster {
         return this.#create(this.#pods, step.pod);
       case 'deletePod':
         for (const { name } of step.claims) this.#claims.delete(name);
-        this.#spent.add(step.pod.name);
-        return this.#pods.delete(step.pod.name);
+        return this.#delete(step.pod.name);
+      case 'recreatePod':
+        return step.mark ? this.#write(step.pod.name, [step.mark.write]) : this.#delete(step.pod.name);
       case 'writePod':
       case 'updatePod':
-      case 'recreatePod':
         if (step.kind === 'writePod' && step.why === 'release') return this.#pods.delete(step.pod.name);
-        this.#changed.add(step.pod.name);
-        // Containers do not matter to a planner, and conditions are those of a pod in service.
-        for (const { patch } of step.writes) patchIn(this.#pods, step.pod.name, { metadata: objectOr(patch.metadata) });
-        return true;
+        return this.#write(step.pod.name, step.writes);
       case 'createClaim':
         return this.#create(this.#claims, step.body);
       case 'deleteClaim':
@@ -233,6 +230,18 @@ class PlayedCluster {
       default:
         return false; // affects no pod
     }
+  }
+
+  #delete(name: string): boolean {
+    this.#spent.add(name);
+    return this.#pods.delete(name);
+  }
+
+  #write(name: string, writes: readonly PodWrite[]): true {
+    this.#changed.add(name);
+    // Containers do not matter to a planner, and conditions are those of a pod in service.
+    for (const { patch } of writes) patchIn(this.#pods, name, { metadata: objectOr(patch.metadata) });
+    return true;
   }
 
   /** Once: a revision that is to be created again is one that its selector does not select, in every pass. */

@@ -43,13 +43,13 @@ export type Intention =
       /** Absent: `writes` is all, and one write. */
       readonly trial?: UpdateTrial;
     }
-  /** Marks the pod for deletion; it is deleted and recreated as upkeep. */
+  /** Deletes the pod, or marks it for its deletion, which is upkeep then; it is recreated as upkeep in either case. */
   | {
       readonly kind: 'recreatePod';
       readonly pod: AsSeen;
       readonly revision: string;
-      readonly writes: readonly PodWrite[];
-      readonly trial: UpdateTrial;
+      /** Of a pod that is marked. Absent: it is deleted. */
+      readonly mark?: { readonly write: PodWrite; readonly trial: UpdateTrial };
     }
   | ({ readonly kind: 'tryUpdate' } & UpdateTrial)
   /** A PVC that a pod lacks; an existing one is used. */

@@ -44,6 +44,8 @@ export interface UpdateLine {
   readonly admits: (pod: FleetPod) => boolean;
   /** Whether the pods behind one that the budget has no room for are asked about. False: the walk ends there. */
   readonly passesOver: boolean;
+  /** Whether a pod that is recreated is deleted at once, rather than marked for it first. Absent: none is. */
+  readonly deletes?: (pod: FleetPod) => boolean;
 }
 
 /** Why no further pod is updated now. */
@@ -148,7 +150,7 @@ function walkAlong(
   const startsNone = whyNoneStarts(scene, isBack);
   const stopAt = (stop: UpdateStop) => {
     const free = refused.filter((pod) => !busy.has(pod.name) && !isHeld(pod));
-    return { upkeep, disruption, begun, candidates, refused, trials: trialsOf(scene, free, target), stop };
+    return { upkeep, disruption, begun, candidates, refused, trials: trialsOf(scene, line, free, target), stop };
   };
   let heldBack: FleetPod | undefined;
   let room = input.mostStarts ?? Number.POSITIVE_INFINITY;
@@ -203,7 +205,7 @@ function walkAlong(
     }
     // AS-93: its own update waits until they are expanded
     const isExpanding = !hasBegun && volumes.due.length + volumes.resizing.length > 0;
-    const steps = isExpanding ? volumes.due : decision ? startOf(scene, pod, decision, target) : [];
+    const steps = isExpanding ? volumes.due : decision ? startOf(scene, pod, decision, target, line) : [];
     if (goesOn) upkeep.push(...steps);
     else if (permit !== undefined && !isHeldByOperator) {
       disruption.push(...steps);
@@ -231,14 +233,26 @@ function whyNoneStarts(scene: FleetScene, isBack: boolean): UpdateStop | undefin
 }
 
 /** The updates of which a dry run is to be made now. */
-function trialsOf(scene: FleetScene, pods: readonly FleetPod[], target: ControllerRevision): Trials<Intention> {
+function trialsOf(
+  scene: FleetScene,
+  line: Deleting,
+  pods: readonly FleetPod[],
+  target: ControllerRevision,
+): Trials<Intention> {
   const { refused } = scene.input;
   if (refused === undefined || pods.length === 0) return noTrials;
   return trialsAmong(refused, pods, (pod) => {
     const decision = decideUpdate(scene, pod, target);
-    return decision.kind === 'refused' ? undefined : { kind: 'tryUpdate', ...trialOf(scene, pod, decision, target) };
+    if (decision.kind === 'refused') return undefined;
+    const isDeleted = decision.kind === 'recreate' && line.deletes?.(pod);
+    const trial = isDeleted
+      ? { pod: asSeen(pod.pod), revision: target.metadata.name, writes: [], deletes: true as const }
+      : trialOf(scene, pod, decision, target);
+    return { kind: 'tryUpdate', ...trial };
   });
 }
+
+type Deleting = Pick<UpdateLine, 'deletes'>;
 
 function trialOf(
   scene: FleetScene,
@@ -345,11 +359,13 @@ function startOf(
   pod: FleetPod,
   decision: Exclude<InPlaceDecision, { kind: 'refused' }>,
   target: ControllerRevision,
+  line: Deleting = {},
 ): readonly Intention[] {
   const revision = target.metadata.name;
   if (decision.kind === 'recreate') {
-    const trial = trialOf(scene, pod, decision, target);
-    return [{ kind: 'recreatePod', pod: asSeen(pod.pod), revision, writes: [recreateMark], trial }];
+    const of = { kind: 'recreatePod', pod: asSeen(pod.pod), revision } as const;
+    if (line.deletes?.(pod)) return [of];
+    return [{ ...of, mark: { write: recreateMark, trial: trialOf(scene, pod, decision, target) } }];
   }
   switch (beforeUpdate(pod.pod, scene.strategy.lifecycle)) {
     case 'wait':

@@ -1,8 +1,10 @@
 /** Which pods of a StatefulSet are to be updated, in which order, and within which budget (AS-50 to AS-62). */
+import { beforeDelete } from '../fleet/lifecycle.ts';
 import { byPriority, first, inOrder } from '../fleet/order.ts';
 import type { FleetPod } from '../fleet/pods.ts';
 import { isAtGoal, isInDoubt, isUpToDate, skippedPods, type UpdateDemand } from '../fleet/scene.ts';
 import { isDrained, isHeld, type UpdateLine, underWayFirst } from '../fleet/update.ts';
+import { losesClaim } from './claims.ts';
 import { type StatefulSetScene, spendsBudget, spentBudget, unavailableReplicas } from './scene.ts';
 
 /** The pods that are to be updated, with those that are where they are to go. */
@@ -56,6 +58,13 @@ export function updateLine(scene: StatefulSetScene, { candidates }: StatefulSetD
         ),
       ),
     passesOver: false, // AS-64
+    // AS-63. A mark makes the kubelet look at the pod, and then at its deletion a second later. It is for deletions that have to wait:
+    // for a hook, for the owners of a PVC, or for others in their order.
+    deletes: ({ pod, name }) => {
+      const replica = replicaPods.find((one) => one.pod.name === name);
+      const mayGo = beforeDelete(pod, scene.strategy.lifecycle) === 'delete' && !isHeldUp;
+      return mayGo && replica !== undefined && !losesClaim(scene, replica);
+    },
     admits(pod) {
       if (isInDoubt(scene, pod)) return true;
       // AS-34: a pod that cannot become available is taken back when a person asks for it.

@@ -207,7 +207,9 @@ class StatefulSetSubject implements Subject<StatefulSet, Input, StatefulSetScene
         if (there) throw stage.broken(`creates ${step.name}, which it sees`);
         return;
       }
+      case 'recreatePod':
       case 'deletePod': {
+        if (step.kind === 'recreatePod' && step.mark) return;
         const { uid, name } = step.pod;
         const seen = scene.counted.find((pod) => pod.pod.metadata.uid === uid);
         if (seen?.isTerminating) throw stage.broken(`deletes ${name} twice`);

@@ -522,11 +522,10 @@ describe('planUpdate', () => {
   it('CS-56: recreates pods by marking them for deletion', () => {
     const found = update({ set: recreate(), pods: pods('o', 5) });
     const pod = { namespace: 'shop', name: 'web-o1', uid: 'web-o1-uid', resourceVersion: '1' };
-    const of = {
-      ...{ pod, revision: newName },
-      writes: [{ kind: 'pod', patch: { metadata: { labels: { 'apps.kruise.io/specified-delete': 'true' } } } }],
-    };
-    expect(found.disruption).toEqual([{ kind: 'recreatePod', ...of, trial: { ...of, deletes: true } }]);
+    const of = { pod, revision: newName };
+    const write = { kind: 'pod', patch: { metadata: { labels: { 'apps.kruise.io/specified-delete': 'true' } } } };
+    const mark = { write, trial: { ...of, writes: [write], deletes: true } };
+    expect(found.disruption).toEqual([{ kind: 'recreatePod', ...of, mark }]);
   });
 
   it('CS-55: a pod that is to be deleted, and may not be yet, does not hold back those that are down', () => {

@@ -753,12 +753,22 @@ describe('the writer of CloneSets', () => {
       { kind: 'pod', patch: { metadata: { labels: { 'apps.kruise.io/specified-delete': 'true' } } } },
     ] as const;
     const of = { pod: { namespace: 'shop', name, uid, resourceVersion }, revision: newName };
-    const step = { kind: 'recreatePod', ...of, writes, trial: { ...of, writes, deletes: true } } as const;
+    const mark = { write: writes[0], trial: { ...of, writes, deletes: true } } as const;
+    const step = { kind: 'recreatePod', ...of, mark } as const;
     await act(step, world());
     expect(events()[0]).toContain('SuccessfulUpdatePodReCreate');
     const call = `pods/${name}`;
     expect(made()).toEqual([`try ${call}`, `try to delete ${call}`, `patch ${call}`]);
     await act(step, world());
     expect(made().slice(3)).toEqual([`patch ${call}`]);
+  });
+
+  it('deletes a pod that is to be recreated without a mark, in the version that was seen', async () => {
+    const { act, made } = writer();
+    const { name, uid, resourceVersion } = pod('web-a').metadata;
+    const seen = { namespace: 'shop', name, uid, resourceVersion };
+    await act({ kind: 'recreatePod', pod: { ...seen, resourceVersion: 'other' }, revision: newName }, world());
+    await act({ kind: 'recreatePod', pod: seen, revision: newName }, world());
+    expect(made()).toEqual([`delete pods/${name}`, `delete pods/${name}`]);
   });
 });

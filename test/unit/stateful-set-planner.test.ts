@@ -266,10 +266,19 @@ describe('updating', () => {
     ]);
   });
 
-  it('AS-63: a pod that cannot be updated in place is labelled, and then deleted', () => {
+  it('AS-63: a pod that cannot be updated in place is deleted, or labelled first where a hook is asked', () => {
     const owner = set({}, { podUpdatePolicy: 'ReCreate' });
-    expect(plan(owner, pods(3), { permit }).disruption).toMatchObject([
-      { kind: 'recreatePod', pod: { name: 'web-2' } },
+    const of = { pod: { namespace: 'shop', name: 'web-2', uid: 'web-2-uid', resourceVersion: '1' } };
+    expect(plan(owner, pods(3), { permit }).disruption).toEqual([
+      { kind: 'recreatePod', ...of, revision: fresh.metadata.name },
+    ]);
+    const hooked = set(
+      { lifecycle: { preDelete: { labelsHandler: { app: 'web' } } } },
+      { podUpdatePolicy: 'ReCreate' },
+    );
+    const labels = { metadata: { labels: specified } };
+    expect(plan(hooked, pods(3), { permit }).disruption).toMatchObject([
+      { kind: 'recreatePod', ...of, mark: { write: { kind: 'pod', patch: labels } } },
     ]);
     expect(deleted(plan(owner, [...pods(2), pod(2, { labels: specified })]))).toEqual(['web-2']);
   });
@@ -458,6 +467,7 @@ describe('PVCs', () => {
       const given = [pod(0, { of: fresh }), pod(1)];
       const first = plan(owner, given, { claims: condemned, permit });
       expect([steps(first), begun(first)]).toEqual([['writeClaim'], ['web-1']]);
+      expect(first.disruption).toMatchObject([{ kind: 'recreatePod', mark: {} }]);
       const marked = [pod(0, { of: fresh }), pod(1, { labels: specified })];
       expect(deleted(plan(owner, marked, { claims: condemned, permit }))).toEqual([]);
       expect(deleted(plan(owner, marked, { claims: [claim(0), claim(1)], permit }))).toEqual(['web-1']);
@@ -721,7 +731,7 @@ describe('an undo', () => {
     expect(undone({ podUpdatePolicy: 'InPlaceIfPossible' }, broken()).disruption).toMatchObject([
       { kind: 'updatePod', pod: { name: 'web-2' }, revision: old.metadata.name },
     ]);
-    expect(undone({}, broken()).disruption).toMatchObject([{ kind: 'recreatePod', pod: { name: 'web-2' } }]);
+    expect(undone({}, broken()).disruption).toMatchObject([{ kind: 'recreatePod', pod: { name: 'web-2' }, mark: {} }]);
     expect(deleted(undone({}, broken({ labels: specified })))).toEqual(['web-2']);
   });
 

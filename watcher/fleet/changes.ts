@@ -1,3 +1,4 @@
+import { sameJson } from '../../api/base/json.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { OrderedObject } from '../../api/fleet/roll-out-orders.ts';
 
@@ -11,4 +12,14 @@ export function isEdited<Object extends KubeObject & OrderedObject>(
     return JSON.stringify([generation, labels, annotations, deletionTimestamp, owner?.status?.rollOut]);
   };
   return edited(before) !== edited(after);
+}
+
+/**
+ * Whether an object that is being deleted is due to go at another time, and nothing else has changed: its kubelet has ended a pod, which
+ * goes in the next moment.
+ */
+export function isDueEarlier(before: KubeObject, after: KubeObject): boolean {
+  if (before.metadata.deletionTimestamp === undefined || after.metadata.deletionTimestamp === undefined) return false;
+  const { resourceVersion, deletionTimestamp } = after.metadata;
+  return sameJson({ ...before, metadata: { ...before.metadata, resourceVersion, deletionTimestamp } }, after);
 }

@@ -31,7 +31,7 @@ import type { Intention } from '../../plan/fleet/steps.ts';
 import type { Workload } from '../../plan/fleet/workload.ts';
 import type { Controller, ControllerContext } from '../controller.ts';
 import { Drains } from '../drained.ts';
-import { isEdited } from './changes.ts';
+import { isDueEarlier, isEdited } from './changes.ts';
 import { messageOf } from './failed-steps.ts';
 import { imagesOn } from './images-on-nodes.ts';
 import type { FleetKind, Seen, StepPod, UpdateInStep } from './kind.ts';
@@ -474,6 +474,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     });
     for (const cache of [this.#pods, this.#claims, this.#revisions] as readonly Cache<KubeObject>[]) {
       cache.onChange(({ before, after }) => {
+        if (before && after && isDueEarlier(before, after)) return;
         for (const uid of this.#ownersIn(before, after)) changed(uid);
       });
     }

@@ -206,13 +206,17 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
           () => events.updatedInPlace(step.pod.name, step.revision),
           (why) => events.updateInPlaceFailed(step.pod.name, step.revision, why),
         );
-      case 'recreatePod':
+      case 'recreatePod': {
+        const { mark } = step;
+        const act = () =>
+          mark ? this.#writePod(step.pod, [mark.write]) : deleteAsSeen(kube, kubeResource.pods, caches.pods, step.pod);
         return this.#told(
           owner,
-          this.#unlessRefused(owner, step, { mayGoOn, act: () => this.#writePod(step.pod, step.writes) }),
-          () => events.recreated(step.pod.name, step.revision),
+          this.#unlessRefused(owner, { revision: step.revision, ...(mark && { trial: mark.trial }) }, { mayGoOn, act }),
+          (seen) => seen && (mark ? events.recreated(step.pod.name, step.revision) : events.deleted(step.pod.name)),
           (why) => events.recreateFailed(step.pod.name, step.revision, why),
         );
+      }
       case 'tryUpdate':
         await this.#tryOut(step);
         return undefined;
@@ -434,7 +438,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
    */
   async #unlessRefused(
     owner: Owner,
-    { revision, trial }: Extract<Intention, { kind: 'updatePod' | 'recreatePod' }>,
+    { revision, trial }: { readonly revision: string; readonly trial?: UpdateTrial },
     { mayGoOn, act }: { readonly mayGoOn: () => boolean; readonly act: () => Promise<Seen | undefined> },
   ): Promise<Seen | undefined> {
     const { now } = this.#options;

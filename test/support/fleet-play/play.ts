@@ -694,7 +694,11 @@ export class FleetPlay<
         else this.#writePod(writer, intention.pod, intention.writes);
         return;
       case 'recreatePod':
-        this.#writePod(writer, intention.pod, intention.writes);
+        if (intention.mark) {
+          this.#writePod(writer, intention.pod, [intention.mark.write]);
+          return;
+        }
+        this.#write(writer, 'pod', intention.pod, () => store.deletePod(store.get<Pod>('pod', intention.pod.name)));
         return;
       case 'updatePod':
         for (const _ of this.#update(writer, intention));

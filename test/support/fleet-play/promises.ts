@@ -104,9 +104,10 @@ function checkImages(
 function checkHooks(stage: Breaking, steps: readonly Intention[], { counted, strategy }: FleetScene): void {
   const { preDelete, inPlaceUpdate } = strategy.lifecycle ?? {};
   for (const step of steps) {
-    if (step.kind !== 'updatePod' && step.kind !== 'deletePod') continue;
+    const isDeletion = step.kind === 'deletePod' || (step.kind === 'recreatePod' && !step.mark);
+    if (step.kind !== 'updatePod' && !isDeletion) continue;
     const pod = counted.find(({ name }) => name === step.pod.name);
-    const hook = step.kind === 'deletePod' ? preDelete : inPlaceUpdate;
+    const hook = isDeletion ? preDelete : inPlaceUpdate;
     if (pod === undefined || pod.state === 'Updating') continue;
     if (marksOn(hook, pod.pod).length > 0) throw stage.broken(`${describe(step)} although a hook holds it`);
   }

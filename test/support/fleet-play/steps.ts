@@ -21,6 +21,8 @@ export function takenUid(step: Intention): string | undefined {
 
 export function takenBy(step: Intention): string | undefined {
   switch (step.kind) {
+    case 'recreatePod':
+      return step.mark ? undefined : step.pod.name;
     case 'deletePod':
     case 'updatePod':
     case 'resizeClaim':
