@@ -435,7 +435,9 @@ describe('deletion of a CustomResourceDefinition', () => {
     expect(granted('')).toEqual([]);
     expect(granted(on)).toEqual(contents);
     expect(granted(both)).toEqual([...contents, ...right('windlass-webhook-crd-protection')]);
-    expect(granted('AllAlpha=true')).toEqual(right('windlass-webhook-serverless-probes'));
+    const resize = [...right('windlass-watcher-resize'), ...right('windlass-webhook-storage-classes')];
+    expect(granted('StatefulSetAutoResizePVCGate=true')).toEqual(resize);
+    expect(granted('AllAlpha=true')).toEqual([...resize, ...right('windlass-webhook-serverless-probes')]);
     const byDefault = readFileSync('deploy/rbac/webhook.yaml', 'utf8');
     for (const listed of ['"*"', 'persistentvolumeclaims', 'podprobemarkers']) expect(byDefault).not.toContain(listed);
   });
