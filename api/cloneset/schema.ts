@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { group } from '../core/well-known.ts';
 import { lifecycleSchema } from '../fleet/lifecycle-schema.ts';
 import { anyInt32, gracePeriodSeconds, podUpdatePolicy, priorityStrategy } from '../fleet/update-schema.ts';
-import type { KindDefinition } from '../schema/kind.ts';
+import { type KindDefinition, templateColumns } from '../schema/kind.ts';
 import {
   int32,
   int64,
@@ -285,9 +285,8 @@ export const cloneSetKind: KindDefinition = {
     column('READY', 'integer', '.status.readyReplicas', 'The number of ready pods.'),
     column('TOTAL', 'integer', '.status.replicas', 'The number of pods.'),
     { name: 'AGE', type: 'date', jsonPath: '.metadata.creationTimestamp' },
-    wide('CONTAINERS', '.spec.template.spec.containers[*].name', 'The containers of the template.'),
-    wide('IMAGES', '.spec.template.spec.containers[*].image', 'The images of the containers.'),
-    wide('SELECTOR', '.status.labelSelector', 'The selector of the pods.'),
+    ...templateColumns,
+    { ...column('SELECTOR', 'string', '.status.labelSelector', 'The selector of the pods.'), priority: 1 },
   ],
   scale: {
     specReplicasPath: '.spec.replicas',
@@ -302,8 +301,4 @@ export const cloneSetKind: KindDefinition = {
 
 function column(name: string, type: 'integer' | 'string', jsonPath: string, description: string) {
   return { name, type, jsonPath, description };
-}
-
-function wide(name: string, jsonPath: string, description: string) {
-  return { ...column(name, 'string', jsonPath, description), priority: 1 };
 }

@@ -20,9 +20,10 @@ import {
   isText,
   listed,
   moreThanAllWarnings,
+  nameProblems,
+  numberProblems,
   oneOfProblems,
   priorityProblems,
-  replicasProblems,
   templateProblems,
 } from '../fleet/workload-problems.ts';
 import { cloneSetLimitProblems } from './limits.ts';
@@ -44,7 +45,7 @@ function problemsOfShape(object: JsonObject): readonly FieldError[] {
   return [
     ...nameProblems(object),
     ...prefetchProblems(object),
-    ...replicasProblems(spec.replicas),
+    ...numberProblems('spec.replicas', spec.replicas),
     ...selectorProblems('spec.selector', spec.selector, 'selects the pods of this CloneSet'),
     ...templateProblems(spec, cloneSets.kind),
     ...podsToDeleteProblems(spec),
@@ -77,13 +78,6 @@ export function validateCloneSetUpdate(before: JsonObject, after: JsonObject): r
     ...newErrors(problemsOfShape(before), problemsOfShape(after)),
     ...cloneSetLimitProblems(after, before),
   ];
-}
-
-function nameProblems({ metadata }: JsonObject): readonly FieldError[] {
-  const name = objectOr(metadata).name;
-  if (typeof name !== 'string' || name === '') return []; // created with generateName, or rejected by the API server
-  const problem = subdomainProblem(name);
-  return problem === undefined ? [] : [invalid('metadata.name', name, problem)];
 }
 
 function podsToDeleteProblems(spec: JsonObject): readonly FieldError[] {

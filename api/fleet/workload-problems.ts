@@ -15,12 +15,26 @@ import { diffJson } from '../base/json-diff.ts';
 import { describeError, type FieldError, forbidden, invalid, notSupported, required } from '../core/field-error.ts';
 import { selectorProblems } from '../core/label-problems.ts';
 import { labelMatcher } from '../core/label-selector.ts';
+import { subdomainProblem } from '../core/label-syntax.ts';
 
-/** Absent means the default. */
-export function replicasProblems(replicas: Json | undefined): readonly FieldError[] {
-  if (isAbsent(replicas)) return [];
-  if (!isInt32(replicas)) return [invalid('spec.replicas', replicas, 'must be a 32-bit integer')];
-  return replicas < 0 ? [invalid('spec.replicas', replicas, 'must not be negative')] : [];
+/** A number from 0 on. Absent means the default. */
+export function numberProblems(
+  path: string,
+  value: Json | undefined,
+  most = Number.POSITIVE_INFINITY,
+): readonly FieldError[] {
+  if (isAbsent(value)) return [];
+  if (!isInt32(value)) return [invalid(path, value, 'must be a 32-bit integer')];
+  if (value < 0) return [invalid(path, value, 'must not be negative')];
+  return value > most ? [invalid(path, value, `must not be more than ${most}`)] : [];
+}
+
+/** The names of its pods begin with that of a workload. */
+export function nameProblems({ metadata }: JsonObject): readonly FieldError[] {
+  const name = objectOr(metadata).name;
+  if (typeof name !== 'string' || name === '') return []; // created with generateName, or rejected by the API server
+  const problem = subdomainProblem(name);
+  return problem === undefined ? [] : [invalid('metadata.name', name, problem)];
 }
 
 /** Restrictions for templates of workloads that pods do not have. Those of all pods are checked by a dry run. */

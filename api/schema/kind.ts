@@ -44,6 +44,17 @@ export function counter(name: string, field: string, description: string): Print
   return { name, type: 'integer', jsonPath: `.status.${field}`, description };
 }
 
+/** The columns of `kubectl get -o wide` about the containers of a pod template. */
+export const templateColumns: readonly PrinterColumn[] = [
+  templateColumn('CONTAINERS', 'name', 'The containers of the template.'),
+  templateColumn('IMAGES', 'image', 'The images of the containers.'),
+];
+
+function templateColumn(name: string, field: string, description: string): PrinterColumn {
+  const jsonPath = `.spec.template.spec.containers[*].${field}`;
+  return { name, type: 'string', jsonPath, description, priority: 1 };
+}
+
 export interface KindVersion {
   readonly name: string;
   readonly storage: boolean;

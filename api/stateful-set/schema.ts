@@ -1,18 +1,10 @@
 import { Type } from 'typebox';
 import { group } from '../core/well-known.ts';
+import { workloadCondition } from '../fleet/condition-schema.ts';
 import { lifecycleSchema } from '../fleet/lifecycle-schema.ts';
 import { anyInt32, gracePeriodSeconds, podUpdatePolicy, priorityStrategy } from '../fleet/update-schema.ts';
-import { counter, type KindDefinition } from '../schema/kind.ts';
-import {
-  int32,
-  int64,
-  intOrPercent,
-  labelSelector,
-  openObject,
-  rollOutOrders,
-  time,
-  waitingFor,
-} from '../schema/shared.ts';
+import { counter, type KindDefinition, templateColumns } from '../schema/kind.ts';
+import { int32, int64, intOrPercent, labelSelector, openObject, rollOutOrders, waitingFor } from '../schema/shared.ts';
 
 // The schema of v1beta1, which is the stored version and the only one used internally; v1alpha1 lacks some of its fields.
 // Like OpenKruise's schema it checks types only: what values are accepted is decided by admission.
@@ -151,14 +143,6 @@ export const specSchema = Type.Object(
   { description: 'The desired pods, and how they are updated.' },
 );
 
-const condition = Type.Object({
-  type: Type.String(),
-  status: Type.String({ description: '`True`, `False` or `Unknown`.' }),
-  lastTransitionTime: Type.Optional(time({ description: 'When the status last changed.' })),
-  reason: Type.Optional(Type.String({ description: 'The reason in CamelCase.' })),
-  message: Type.Optional(Type.String()),
-});
-
 const volumeClaim = Type.Object({
   volumeClaimName: Type.String({ description: 'The name of the template.' }),
   compatibleReplicas: int32({ description: 'The number of pods whose PVC satisfies the template.' }),
@@ -195,7 +179,7 @@ export const statusSchema = Type.Object(
       }),
     ),
     conditions: Type.Optional(
-      Type.Array(condition, {
+      Type.Array(workloadCondition, {
         'x-kubernetes-list-type': 'atomic',
         description: '`FailedCreatePod` and `FailedUpdatePod` while creating or updating a pod fails.',
       }),
@@ -224,8 +208,7 @@ export const statefulSetKind: KindDefinition = {
     counter('UPDATED', 'updatedReplicas', 'The number of pods at the update revision.'),
     counter('READY', 'readyReplicas', 'The number of ready pods.'),
     { name: 'AGE', type: 'date', jsonPath: '.metadata.creationTimestamp' },
-    wide('CONTAINERS', 'name', 'The containers of the template.'),
-    wide('IMAGES', 'image', 'The images of the containers.'),
+    ...templateColumns,
   ],
   scale: {
     specReplicasPath: '.spec.replicas',
@@ -250,8 +233,3 @@ export const statefulSetKind: KindDefinition = {
     { name: 'v1beta1', storage: true, spec: specSchema, status: statusSchema, limitsValues: false },
   ],
 };
-
-function wide(name: string, field: string, description: string) {
-  const jsonPath = `.spec.template.spec.containers[*].${field}`;
-  return { name, type: 'string', jsonPath, description, priority: 1 } as const;
-}

@@ -1,6 +1,6 @@
 // What admission rejects in StatefulSets (AS §6).
 
-import { countOf, isInt32 } from '../base/int-or-percent.ts';
+import { countOf } from '../base/int-or-percent.ts';
 import { isAbsent, isJsonObject, type Json, type JsonObject, listOr, objectOr } from '../base/json.ts';
 import { type FieldError, invalid, newErrors, notSupported, required } from '../core/field-error.ts';
 import { selectorProblems } from '../core/label-problems.ts';
@@ -13,9 +13,9 @@ import {
   imagesOnlyProblems,
   immutableProblems,
   isCount,
+  numberProblems,
   oneOfProblems,
   priorityProblems,
-  replicasProblems,
   templateProblems,
 } from '../fleet/workload-problems.ts';
 import { inPlaceReadinessGate } from '../in-place/annotations.ts';
@@ -67,7 +67,7 @@ function problemsOfShape(object: JsonObject): readonly FieldError[] {
   return [
     ...nameProblems(object),
     ...prefetchProblems(object),
-    ...replicasProblems(spec.replicas),
+    ...numberProblems('spec.replicas', spec.replicas),
     ...selectorProblems('spec.selector', spec.selector, 'selects the pods of this StatefulSet'),
     ...templateProblems(spec, statefulSets.kind),
     ...oneOfProblems('spec.podManagementPolicy', spec.podManagementPolicy, ['OrderedReady', 'Parallel']),
@@ -105,22 +105,15 @@ function updateStrategyProblems(spec: JsonObject, isOrdered: boolean): readonly 
   const { partition, maxUnavailable, minReadySeconds, podUpdatePolicy, unorderedUpdate } = rollingUpdate;
   return [
     ...typeProblems,
-    ...rangeProblems(`${at}.partition`, partition, Number.POSITIVE_INFINITY),
+    ...numberProblems(`${at}.partition`, partition),
     ...budgetProblems(`${at}.maxUnavailable`, maxUnavailable, isOrdered),
-    ...rangeProblems(`${at}.minReadySeconds`, minReadySeconds, longestMinReadySeconds),
+    ...numberProblems(`${at}.minReadySeconds`, minReadySeconds, longestMinReadySeconds),
     ...policyProblems(at, podUpdatePolicy, spec),
     ...unorderedProblems(`${at}.unorderedUpdate`, unorderedUpdate, isOrdered),
   ];
 }
 
 const longestMinReadySeconds = 300;
-
-function rangeProblems(path: string, value: Json | undefined, most: number): readonly FieldError[] {
-  if (isAbsent(value)) return [];
-  if (!isInt32(value)) return [invalid(path, value, 'must be a 32-bit integer')];
-  if (value < 0) return [invalid(path, value, 'must not be negative')];
-  return value > most ? [invalid(path, value, `must not be more than ${most}`)] : [];
-}
 
 /** At least one pod; with OrderedReady exactly one. */
 function budgetProblems(path: string, value: Json | undefined, isOrdered: boolean): readonly FieldError[] {

@@ -3,7 +3,8 @@ import type { JsonObject } from '../../api/base/json.ts';
 import { describeError } from '../../api/core/field-error.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import { convertStatefulSet, newerFieldsAnnotation } from '../../api/stateful-set/convert.ts';
+import { newerFieldsAnnotation } from '../../api/fleet/newer-fields.ts';
+import { convertStatefulSet } from '../../api/stateful-set/convert.ts';
 import { defaultStatefulSet } from '../../api/stateful-set/defaults.ts';
 import {
   statefulSetWarnings,

@@ -3,10 +3,10 @@ import { closest } from '../../api/base/closest.ts';
 import { type JsonObject, objectOr } from '../../api/base/json.ts';
 import { launchMark } from '../../api/container-launch-priority.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
+import { newerFieldsAnnotation } from '../../api/fleet/newer-fields.ts';
 import { terminationMark } from '../../api/job-sidecar-termination.ts';
 import { restartsAnnotation, sidecarSetAnnotation } from '../../api/sidecar-set/marks.ts';
 import { imageStartsAnnotation, swapAnnotation } from '../../api/sidecar-set/swap.ts';
-import { newerFieldsAnnotation } from '../../api/stateful-set/convert.ts';
 import type { AdmissionRequest, Review } from './review.ts';
 
 const prefix = 'windlass.io';
