@@ -3,11 +3,19 @@ import { virtualNodeLabel } from './well-known.ts';
 
 /** The fields of a node that Windlass reads. */
 export interface Node extends KubeObject {
-  readonly spec?: { readonly unschedulable?: boolean };
+  readonly spec?: { readonly unschedulable?: boolean; readonly taints?: readonly Taint[] };
   readonly status?: {
     readonly conditions?: readonly NodeCondition[];
     readonly addresses?: readonly { readonly type: string; readonly address: string }[];
   };
+}
+
+/** Keeps pods away that do not tolerate it. */
+export interface Taint {
+  readonly key: string;
+  readonly value?: string;
+  /** `NoSchedule`, `PreferNoSchedule` or `NoExecute`. */
+  readonly effect: string;
 }
 
 export interface NodeCondition {

@@ -14,6 +14,39 @@ export interface PodSpec {
   readonly readinessGates?: readonly { readonly conditionType: string }[];
   readonly containers: readonly Container[];
   readonly initContainers?: readonly Container[];
+  readonly affinity?: { readonly nodeAffinity?: NodeAffinity };
+}
+
+/** What a pod requires of its node. */
+export interface NodeAffinity {
+  readonly requiredDuringSchedulingIgnoredDuringExecution?: {
+    /** One of them has to match. */
+    readonly nodeSelectorTerms?: readonly NodeSelectorTerm[];
+  };
+}
+
+/** All of it has to match; one without requirements matches no node. */
+export interface NodeSelectorTerm {
+  readonly matchExpressions?: readonly NodeRequirement[];
+  readonly matchFields?: readonly NodeRequirement[];
+}
+
+export interface NodeRequirement {
+  readonly key: string;
+  /** `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`. */
+  readonly operator: string;
+  readonly values?: readonly string[];
+}
+
+/** The node that a pod is on or, before it is scheduled, the only one that its affinity admits; undefined: any. */
+export function nodeOf({ spec }: Pick<Pod, 'spec'>): string | undefined {
+  if (spec.nodeName) return spec.nodeName;
+  const terms = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
+  const fields = terms.flatMap(({ matchFields = [] }) => matchFields);
+  const named = fields.find(({ key, operator, values = [] }) => {
+    return key === 'metadata.name' && operator === 'In' && values.length === 1;
+  });
+  return named?.values?.[0];
 }
 
 export interface Container {

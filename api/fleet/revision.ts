@@ -47,6 +47,8 @@ export interface RevisionOwner {
   /** All of them are copied to each revision (CS-80). */
   readonly annotations?: Readonly<Record<string, string>> | undefined;
   readonly template: PodTemplate;
+  /** The label of a revision with its hash. Absent: `revisionMark.hash`. */
+  readonly hashLabel?: string;
   /**
    * Annotations of the newest revision, besides those of the workload. An older revision gets them when it becomes the
    * newest.
@@ -86,7 +88,7 @@ export function newRevision(owner: RevisionOwner, number: number, collisionCount
     metadata: {
       name: `${owner.name.slice(0, longestOwnerName)}-${hash}`,
       namespace: owner.namespace,
-      labels: { ...labelsOf(owner.template), [revisionMark.hash]: hash },
+      labels: { ...labelsOf(owner.template), [owner.hashLabel ?? revisionMark.hash]: hash },
       annotations: { ...owner.annotations, ...owner.ownAnnotations },
       ownerReferences: [controllerReference(owner)],
     },

@@ -5,23 +5,19 @@
  * their pod are used up first, so that a new pod finds the volumes of the one that went away.
  */
 
-import { fnv1a } from '../../api/base/fnv.ts';
 import { type CloneSet, cloneSetMark, cloneSets } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { controllerReference } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { ownerChange } from '../fleet/claims.ts';
+import { drawnId, drawnLength } from '../fleet/drawn-id.ts';
 import type { VolumeClaim } from '../fleet/input.ts';
 import { newPod as newFleetPod } from '../fleet/new-pod.ts';
 import { type AsSeen, asSeen, type FleetPod } from '../fleet/pods.ts';
 import type { Intention } from '../fleet/steps.ts';
 import type { CloneSetInput } from './input.ts';
 import { cloneSetRevisions } from './revisions.ts';
-
-/** Letters and digits that cannot form words. */
-const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
-const idLength = 5;
 
 /** The instance ID of a pod or PVC; undefined when it has none. */
 export function instanceIdOf({ metadata }: Pick<VolumeClaim, 'metadata'>): string | undefined {
@@ -60,7 +56,7 @@ export function freeInstanceIds(count: number, revision: string, world: Instance
 
 /** Of every existing pod object: a name becomes free only when the object is gone. */
 function usedInstanceIds(pods: readonly Pod[]): ReadonlySet<string> {
-  return new Set(pods.flatMap((pod) => [pod.metadata.name.slice(-idLength), instanceIdOf(pod) ?? '']));
+  return new Set(pods.flatMap((pod) => [pod.metadata.name.slice(-drawnLength), instanceIdOf(pod) ?? '']));
 }
 
 /** The IDs of kept PVCs whose pod is gone. */
@@ -111,15 +107,6 @@ export function awaitedPods({
     const untilMs = Date.parse(deletionTimestamp) + lostAfterMs;
     return nowMs < untilMs ? [{ name, untilMs }] : [];
   });
-}
-
-function drawnId(text: string): string {
-  let rest = fnv1a(text);
-  return Array.from({ length: idLength }, () => {
-    const letter = alphabet[rest % alphabet.length] ?? '';
-    rest = Math.floor(rest / alphabet.length);
-    return letter;
-  }).join('');
 }
 
 export interface NewCloneSetPod {

@@ -27,7 +27,9 @@ export interface NewPodOrder {
   /** False: its PVCs outlive the workload, which does not become their controller. Absent: it does. */
   readonly controlsClaims?: boolean;
   /** Absent: `PreparingNormal`. */
-  readonly state?: LifecycleState;
+  readonly state?: LifecycleState | 'none';
+  /** False: the pod is not updated in place, and does without that readiness gate. Absent: it has it. */
+  readonly hasInPlaceGate?: boolean;
   /** What the kind sets in the spec of the pod. Absent: nothing. */
   readonly spec?: JsonObject;
   /** The existing PVCs. */
@@ -42,7 +44,7 @@ export function newPod(order: NewPodOrder): Extract<Intention, { kind: 'createPo
   const { resource, owner, scheme, revision, name, gates, now, state: initial = 'PreparingNormal' } = order;
   const template = templateOf(revision) ?? {};
   const { namespace } = owner.metadata;
-  const state = stateMetadata(initial, now);
+  const state = initial === 'none' ? undefined : stateMetadata(initial, now);
   const metadata = object(template.metadata);
   const claims = newClaims(order);
   const there = new Set(order.claims.map((claim) => claim.metadata.name));
@@ -63,22 +65,23 @@ export function newPod(order: NewPodOrder): Extract<Intention, { kind: 'createPo
           ...scheme.podLabels(revision.metadata.name, gates),
           ...order.labels,
           ...order.podLabels,
-          ...state.labels,
+          ...state?.labels,
         },
-        annotations: { ...object(metadata.annotations), ...state.annotations },
+        annotations: { ...object(metadata.annotations), ...state?.annotations },
         ...(isJsonList(metadata.finalizers) && metadata.finalizers.length > 0 && { finalizers: metadata.finalizers }),
         ownerReferences: [{ ...controllerReference(resource, owner) }],
       },
-      spec: withVolumes(withGates({ ...object(template.spec), ...order.spec }), claims),
+      spec: withVolumes(withGates({ ...object(template.spec), ...order.spec }, order), claims),
     },
   };
 }
 
 /** Both gates are set here and not left to admission, so that no pod is created without them. */
-function withGates(spec: JsonObject): JsonObject {
+function withGates(spec: JsonObject, { hasInPlaceGate = true }: Pick<NewPodOrder, 'hasInPlaceGate'>): JsonObject {
   const gates = isJsonList(spec.readinessGates) ? spec.readinessGates : [];
   const present = gates.filter(isJsonObject).map(({ conditionType }) => conditionType);
-  const missing = [inPlaceReadinessGate, podReadinessGate].filter((gate) => !present.includes(gate));
+  const wanted = [...(hasInPlaceGate ? [inPlaceReadinessGate] : []), podReadinessGate];
+  const missing = wanted.filter((gate) => !present.includes(gate));
   return { ...spec, readinessGates: [...gates, ...missing.map((conditionType) => ({ conditionType }))] };
 }
 

@@ -87,6 +87,7 @@ export function planFleet<
         target: scene.target,
         counted,
         limit: owner.spec.revisionHistoryLimit ?? revisionHistoryLimit,
+        forgetsCurrent: !planner.revisions.keepsCurrent,
       }),
       ...planPreDownload(scene, update.demand),
     ],

@@ -9,7 +9,7 @@
 import { type JsonObject, mergePatch, objectOr } from '../../api/base/json.ts';
 import { timestamp } from '../../api/base/time.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
-import { isFinished, type Pod } from '../../api/core/pod.ts';
+import { isFinished, nodeOf, type Pod } from '../../api/core/pod.ts';
 import { isControlledBy } from '../../api/core/refs.ts';
 import { isWorkingState, lifecycleMark, lifecycleStateOf } from '../../api/fleet/lifecycle.ts';
 import { type ControllerRevision, isAtRevision, type NewRevision, revisionMark } from '../../api/fleet/revision.ts';
@@ -325,7 +325,7 @@ function inService(pod: Pod, now: string): JsonObject {
       annotations: Object.fromEntries(Object.values(records).map((key) => [key, null])),
       ...(!isHeld && { labels: { [lifecycleMark.state]: 'Normal' } }),
     },
-    spec: { nodeName: pod.spec.nodeName || 'node' },
+    spec: { nodeName: nodeOf(pod) ?? 'node' },
     status: { phase: 'Running', conditions },
   };
 }

@@ -82,11 +82,20 @@ function beforeUpdate({ all, update }: Pick<Revisions, 'all' | 'update'>): Contr
 /** CS-86: the revisions that are no longer needed. `limit` unused ones are kept. */
 export function forgottenRevisions(
   { all, update, current }: Revisions,
-  uses: { readonly target: ControllerRevision; readonly counted: readonly FleetPod[]; readonly limit: number },
+  uses: {
+    readonly target: ControllerRevision;
+    readonly counted: readonly FleetPod[];
+    readonly limit: number;
+    /** Whether the current revision counts like any other: no status names it. Absent: it stays. */
+    readonly forgetsCurrent?: boolean;
+  },
 ): readonly Intention[] {
   const forgotten = revisionsToPrune({
     revisions: all,
-    inUse: [update.metadata.name, current.metadata.name, uses.target.metadata.name],
+    inUse: [
+      ...[update.metadata.name, uses.target.metadata.name],
+      ...(uses.forgetsCurrent ? [] : [current.metadata.name]),
+    ],
     podLabels: uses.counted.map(({ revision }) => revision),
     limit: uses.limit,
   });

@@ -120,6 +120,10 @@ export interface UpdateStrategy {
   /** How long a pod is out of service before its containers change. */
   readonly graceSeconds: number;
   readonly lifecycle: Lifecycle | undefined;
+  /** Pods have a lifecycle state only while a hook holds them before their deletion (LC-10, AD-34). Absent: always. */
+  readonly hasNoStates?: true;
+  /** Only pods with the readiness gate of in-place updates are updated in place (AD-34). Absent: all. */
+  readonly needsGate?: true;
   /** Absent: nothing is pre-downloaded. */
   readonly preDownload?: PreDownloadSettings;
 }

@@ -280,10 +280,11 @@ function inPlaceStart(
   { change }: Extract<InPlaceDecision, { kind: 'inPlace' }>,
   { metadata: { name: revision } }: ControllerRevision,
 ): InPlaceStart {
-  const { labels, annotations } = stateMetadata('Updating', now);
+  const state = strategy.hasNoStates ? undefined : stateMetadata('Updating', now);
   return {
-    ...{ pod, change, revision, annotations, gates: input.gates, nowMs: input.nowMs },
-    labels: { ...scheme.podLabels(revision, input.gates), ...labels },
+    ...{ pod, change, revision, gates: input.gates, nowMs: input.nowMs },
+    labels: { ...scheme.podLabels(revision, input.gates), ...state?.labels },
+    ...(state && { annotations: state.annotations }),
     graceSeconds: strategy.graceSeconds,
     canResize: input.hasResizeSubresource,
   };
@@ -320,6 +321,7 @@ export function decideUpdate(
 ): InPlaceDecision {
   return decideInPlace({
     policy: strategy.podUpdatePolicy,
+    ...(strategy.needsGate && { needsGate: true }),
     oldRevision: revisionOfPod(revision, revisions.all),
     newRevision: target,
     gates: input.gates,

@@ -337,6 +337,7 @@ export function describeCause({ path, reason }: RecreateCause): string {
 
 const recreateTexts = {
   PolicyRecreates: 'podUpdatePolicy recreates pods',
+  NoReadinessGate: 'the pod has no readiness gate for updates in place',
   NoOldRevision: 'the revision of the pod is gone',
   UnreadableRevision: 'the revision of the pod cannot be read',
   FieldNeedsNewPod: 'needs a new pod',

@@ -12,6 +12,7 @@ import type { Container, EnvVar, Pod } from '../../../api/core/pod.ts';
 import type { PodTemplate } from '../../../api/core/pod-template.ts';
 import type { FeatureGates } from '../../../api/feature-gates.ts';
 import { canonicalTemplateOf, revisionMark } from '../../../api/fleet/revision.ts';
+import { hasInPlaceGate } from '../../../api/in-place/annotations.ts';
 import { envReferences } from '../../../api/in-place/env-hash.ts';
 import { graceOf } from '../../../api/in-place/grace.ts';
 import { stateOf } from '../../../api/in-place/state.ts';
@@ -26,6 +27,7 @@ export interface RecreateCause {
   readonly path: string;
   readonly reason:
     | 'PolicyRecreates'
+    | 'NoReadinessGate'
     | 'NoOldRevision'
     | 'UnreadableRevision'
     | 'FieldNeedsNewPod'
@@ -48,6 +50,8 @@ export interface RevisionContents {
 
 export interface InPlaceQuestion {
   readonly policy: PodUpdatePolicy;
+  /** Whether a pod without the readiness gate is recreated. Absent: it is not. */
+  readonly needsGate?: boolean;
   /** The revision in the pod's label; undefined when there is none of that name. */
   readonly oldRevision: RevisionContents | undefined;
   readonly newRevision: RevisionContents;
@@ -75,6 +79,7 @@ type Answer =
 
 function changeBetween(question: InPlaceQuestion): Answer {
   const { oldRevision, newRevision, gates, pod } = question;
+  if (question.needsGate && pod && !hasInPlaceGate(pod)) return impossible('NoReadinessGate');
   if (oldRevision === undefined) return impossible('NoOldRevision');
   const [old, to] = [canonicalTemplateOf(oldRevision), canonicalTemplateOf(newRevision)];
   if (old === undefined || to === undefined) return impossible('UnreadableRevision');
