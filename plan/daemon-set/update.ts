@@ -1,0 +1,98 @@
+/**
+ * On which nodes pods are updated, in which order, and within which budget (AD-30 to AD-35).
+ *
+ * Without surging, a node takes part of the budget while it has no available pod of the new revision and is not waiting for its
+ * turn; an old pod that is unavailable is replaced whatever the budget is. While surging, a node does so while it has a new pod
+ * beside its old one. Nodes outside of the selection count for nothing.
+ */
+
+import { first, inOrder } from '../fleet/order.ts';
+import type { FleetPod } from '../fleet/pods.ts';
+import { isAtGoal, skippedPods, type UpdateDemand } from '../fleet/scene.ts';
+import { type UpdateLine, underWayFirst } from '../fleet/update.ts';
+import { type DaemonSetScene, isGranted, isLeaving, isSurging, type Place } from './scene.ts';
+
+/** The nodes whose pods are to be of the new revision. */
+export interface DaemonSetDemand extends UpdateDemand {
+  readonly selected: readonly Place[];
+}
+
+export function updateDemand(scene: DaemonSetScene): DaemonSetDemand {
+  const selected = selectedPlaces(scene);
+  const old = new Set(selected.flatMap(({ pods }) => pods.filter((pod) => !isAtGoal(scene, pod))));
+  return { selected, left: old.size, keeps: scene.partition, concerns: (pod) => old.has(pod) };
+}
+
+/** AD-30, AD-31: nodes with a new pod come first, then those without a pod, and of the others the last ones. */
+export function selectedPlaces(scene: DaemonSetScene): readonly Place[] {
+  const places = placesOf(scene);
+  const falling = places.toReversed();
+  const groups = Map.groupBy(falling, groupOf);
+  const old = (groups.get('old') ?? []).filter(({ isSelected }) => isSelected);
+  const ordered = [...(groups.get('new') ?? []), ...(groups.get('none') ?? []), ...old];
+  return ordered.slice(0, Math.max(places.length - scene.partition, 0));
+}
+
+/** AD-39, AD-39a: nodes that should not run a pod, and have one, count unless a gate says otherwise. */
+function placesOf({ places, input }: DaemonSetScene): readonly Place[] {
+  if (!input.gates.DaemonSetPruneIneligibleNodes) return places;
+  return places.filter(({ eligibility }) => eligibility === 'runs');
+}
+
+function groupOf({ fresh, old }: Place): 'new' | 'none' | 'old' {
+  if (fresh.length > 0 || old.length > 1) return 'new';
+  return old.every(isLeaving) ? 'none' : 'old';
+}
+
+/** AD-32, AD-35: how much of the budget these nodes have spent. */
+export function spentBudget(scene: DaemonSetScene, places: readonly Place[]): number {
+  return places.filter((place) => (isSurging(scene) ? isSpentSurge : isSpentSlot)(scene, place)).length;
+}
+
+function isSpentSlot(scene: DaemonSetScene, { fresh, old }: Place): boolean {
+  if (fresh.length > 1 || old.length > 1) return true;
+  const [newPod] = fresh;
+  const oldPod = old.find((pod) => !isLeaving(pod)); // AD-32a
+  if ((newPod === undefined) === (oldPod === undefined)) return true;
+  if (oldPod !== undefined) return isGranted(scene, oldPod);
+  return newPod?.isAvailable !== true;
+}
+
+function isSpentSurge(scene: DaemonSetScene, { fresh, old }: Place): boolean {
+  if (fresh.length > 1 || old.length > 1) return true;
+  const [newPod] = fresh;
+  const oldPod = old.find((pod) => !isLeaving(pod));
+  if (oldPod === undefined) return false;
+  return newPod === undefined ? isGranted(scene, oldPod) : !newPod.isAvailable;
+}
+
+/** The old pods with the budget: those that are unavailable do not ask for it, and go first. */
+export function updateLine(scene: DaemonSetScene, { selected }: DaemonSetDemand): UpdateLine {
+  const { burst } = scene;
+  const budget = isSurging(scene) ? scene.maxSurge : scene.maxUnavailable;
+  const skip = skippedPods(scene);
+  let spent = spentBudget(scene, selected);
+  let begun = 0;
+  const isCandidate = (place: Place) => place.fresh.length === 0 && (!isSurging(scene) || place.eligibility === 'runs');
+  return {
+    pods: selected
+      .filter(isCandidate)
+      .flatMap(({ old }) => (old.length === 1 ? old : []))
+      .filter((pod) => !isAtGoal(scene, pod) && !pod.isSpecified && !isLeaving(pod) && !skip.has(pod.name))
+      .toSorted(
+        inOrder<FleetPod>(
+          underWayFirst,
+          first((pod) => !pod.isAvailable),
+        ),
+      ),
+    passesOver: true, // AD-32: in any order
+    admits(pod) {
+      if (begun >= burst) return false; // AD-34
+      const isFree = isGranted(scene, pod) || !pod.isAvailable;
+      if (!isFree && spent >= budget) return false;
+      if (!isFree) spent++;
+      begun++;
+      return true;
+    },
+  };
+}

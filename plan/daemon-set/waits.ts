@@ -1,0 +1,55 @@
+/** What a DaemonSet, or its roll-out, can wait for, in the order in which it is reported. */
+import { daemonSetWaits } from '../../api/daemon-set/types.ts';
+import { type Rule, type Wait, waitFor } from '../decision.ts';
+import type { Situation } from '../fleet/kind.ts';
+import { isAtGoal } from '../fleet/scene.ts';
+import * as fleet from '../fleet/waits.ts';
+import type { DaemonSetScale } from './scale.ts';
+import { type DaemonSetScene, isSurging } from './scene.ts';
+import type { DaemonSetDemand } from './update.ts';
+
+/** A pass after its decisions. */
+export type DaemonSetSituation = Situation<DaemonSetScene, DaemonSetScale, DaemonSetDemand>;
+
+/** In order of precedence. */
+export const daemonSetRules: readonly Rule<DaemonSetSituation>[] = [
+  ...fleet.stopped,
+  ...fleet.held,
+  failedPod,
+  fleet.notScheduled,
+  podTerminating,
+  ...fleet.changing,
+  surgeSpent,
+  ...fleet.last,
+  nodeNotSelected,
+];
+
+const own = { texts: daemonSetWaits };
+
+/** AD-20. */
+function failedPod({ scale }: DaemonSetSituation): Wait | undefined {
+  return scale.backingOff.length > 0 ? fleet.waitForPods(own, 'FailedPod', scale.backingOff) : undefined;
+}
+
+/** AD-20: without surging, a node gets its new pod once the old one is gone. */
+function podTerminating({ scene }: DaemonSetSituation): Wait | undefined {
+  const going = scene.places.flatMap(({ pods }) => pods.filter(({ isTerminating }) => isTerminating));
+  return going.length > 0 ? fleet.wait(own, 'PodTerminating', going) : undefined;
+}
+
+/** AD-35: these new pods keep others from being started. */
+function surgeSpent({ scene, update }: DaemonSetSituation): Wait | undefined {
+  if (!isSurging(scene) || update.stop.kind !== 'budget') return undefined;
+  const starting = scene.places.flatMap(({ fresh, old }) => (old.length > 0 ? fresh : []));
+  const unavailable = starting.filter(({ isAvailable }) => !isAvailable);
+  return unavailable.length > 0 ? fleet.waitForPods(own, 'SurgeSpent', unavailable) : undefined;
+}
+
+/** AD-31, AD-38: the pods of nodes that the selector leaves out stay as they are. */
+function nodeNotSelected({ scene, update }: DaemonSetSituation): Wait | undefined {
+  if (update.stop.kind !== 'done') return undefined;
+  const left = scene.places.filter(({ isSelected, old }) => !isSelected && old.some((pod) => !isAtGoal(scene, pod)));
+  if (left.length === 0) return undefined;
+  const nodes = left.map(({ node }) => `node/${node}`);
+  return waitFor('NodeNotSelected', nodes, daemonSetWaits.NodeNotSelected);
+}
