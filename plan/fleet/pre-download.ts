@@ -25,7 +25,7 @@ import {
   prefetchedMark,
   prefetchProgress,
 } from './prefetch.ts';
-import { type FleetScene, skippedPods, type UpdateDemand } from './scene.ts';
+import { type FleetScene, type PreDownloadSettings, skippedPods, type UpdateDemand } from './scene.ts';
 import type { Intention } from './steps.ts';
 
 /** The images that the roll-out waits for before its first step; undefined when it waits for none. */
@@ -47,14 +47,11 @@ export function prefetchOf(scene: FleetScene): Prefetch | undefined {
 
 /** What to do about the jobs of a workload, and what to record on its revision. */
 export function planPreDownload(scene: FleetScene, { left }: UpdateDemand): readonly Intention[] {
-  const { input, revisions } = scene;
+  const { input, revisions, strategy } = scene;
   const { current, update, steps } = revisions;
   const { pullJobs = [] } = input;
   // CS-104
-  if (current.metadata.name === update.metadata.name) {
-    const left = pullJobs.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
-    return left.map((job) => ({ kind: 'deletePullJob', job: asSeen(job) }));
-  }
+  if (current.metadata.name === update.metadata.name) return withoutJobs(pullJobs);
   // A revision that is being written has to be read again first.
   if (!isOn(scene) || scene.isUndo || steps.length > 0) return [];
 
@@ -68,7 +65,7 @@ export function planPreDownload(scene: FleetScene, { left }: UpdateDemand): read
     decision === 'created' || isAwaited
       ? changedImages(scene)
           .filter((changed) => !there.has(aheadJobName(update, changed)))
-          .map((changed) => jobFor(scene, changed))
+          .map((changed) => jobFor(scene, changed, strategy.preDownload))
       : [];
   const marks = {
     ...(decision && { labels: { [preDownloadMark[decision]]: 'true' } }),
@@ -80,6 +77,12 @@ export function planPreDownload(scene: FleetScene, { left }: UpdateDemand): read
     return [{ kind: 'preDownload', jobs, revision: asSeen(update), ...(isMarking && { marks: { metadata: marks } }) }];
   }
   return isMarking ? [{ kind: 'patchRevision', revision: asSeen(update), patch: { metadata: marks } }] : [];
+}
+
+/** The jobs are deleted. */
+export function withoutJobs(jobs: readonly ImagePullJob[]): readonly Intention[] {
+  const left = jobs.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  return left.map((job) => ({ kind: 'deletePullJob', job: asSeen(job) }));
 }
 
 /** Completed jobs although some nodes have not pulled yet: they are deleted, to be created again. */
@@ -128,13 +131,18 @@ function isInPlace({ strategy, scheme, revisions, input }: FleetScene): boolean 
 
 /** PRE-5. */
 function changedImages({ revisions }: FleetScene): readonly ChangedImage[] {
-  const before = imagesOf(revisions.current);
-  return imagesOf(revisions.update).filter(
+  return imagesBeside(revisions.update, revisions.current);
+}
+
+/** The images of a revision that another one does not have in the same container. */
+export function imagesBeside(revision: ControllerRevision, other: ControllerRevision): readonly ChangedImage[] {
+  const before = imagesOf(other);
+  return imagesOf(revision).filter(
     ({ container, image }) => before.find((old) => old.container === container)?.image !== image,
   );
 }
 
-function imagesOf(revision: ControllerRevision): readonly ChangedImage[] {
+export function imagesOf(revision: ControllerRevision): readonly ChangedImage[] {
   const { containers } = objectOr(templateOf(revision)?.spec);
   return listOr(containers).flatMap((container) => {
     const { name, image } = objectOr(container);
@@ -143,12 +151,16 @@ function imagesOf(revision: ControllerRevision): readonly ChangedImage[] {
 }
 
 /** CS-102, CS-103. */
-function jobFor({ resource, owner, revisions, strategy }: FleetScene, changed: ChangedImage): JsonObject {
+export function jobFor(
+  { resource, owner, revisions }: FleetScene,
+  changed: ChangedImage,
+  settings: Partial<Pick<PreDownloadSettings, 'parallelism' | 'timeoutSeconds'>> = {},
+): JsonObject {
   const { update } = revisions;
   const hash = shortHash(update.metadata.name);
   const template = templateOf(update) ?? {};
   const { labels, annotations } = objectOr(template.metadata);
-  const { parallelism, timeoutSeconds } = strategy.preDownload ?? {};
+  const { parallelism, timeoutSeconds } = settings;
   const { namespace = '' } = owner.metadata;
   const ownLabels = { ...objectOr(labels), [revisionMark.hash]: hash };
   const { matchLabels, matchExpressions = [] } = owner.spec.selector;
