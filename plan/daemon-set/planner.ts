@@ -13,6 +13,7 @@ import { type WorkloadPlanner, workloadPlanner } from '../fleet/planner.ts';
 import type { UpdateStrategy } from '../fleet/scene.ts';
 import { isGoing } from '../fleet/workload.ts';
 import type { DaemonSetInput } from './input.ts';
+import { planPreDownload } from './pre-download.ts';
 import { daemonSetRevisions } from './revisions.ts';
 import { type DaemonSetScale, planScale } from './scale.ts';
 import { type DaemonSetScene, daemonSetScene, desiredNumber } from './scene.ts';
@@ -51,6 +52,7 @@ export const daemonSetPlanner: FleetPlanner<
     updatedNumberScheduled: 0,
   },
   status: daemonSetStatus,
+  preDownload: planPreDownload,
   againAtMs: ({ scale }) => scale.againAtMs,
 };
 

@@ -5,6 +5,7 @@ import type { Pod } from '../../api/core/pod.ts';
 import type { DaemonSet, DaemonSetRollingUpdate } from '../../api/daemon-set/types.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, newRevision, shortHash } from '../../api/fleet/revision.ts';
+import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
 import type { DaemonSetInput } from '../../plan/daemon-set/input.ts';
 import { daemonSetWorkloads } from '../../plan/daemon-set/planner.ts';
 import { daemonSetRevisions } from '../../plan/daemon-set/revisions.ts';
@@ -621,6 +622,14 @@ describe('AD-35: surging', () => {
     expect(deleted(plan(owner(1), { ...all, pods: beside(true) }))).toEqual(['agent-n4-a']);
   });
 
+  it('a labelled pod takes part of the budget even if its new one cannot be created, and so does one in doubt', () => {
+    const failures = { scale: 'exceeded quota', scaleStep: 'create', nothingCreated: true } as const;
+    expect(begun(plan(owner(1), { ...all, pods: [...pods(3), marked('n4')], failures }))).toEqual([]);
+    expect(begun(plan(owner(1), { ...all, pods: pods(4), inDoubt: new Set(['agent-n1-a-uid']) }))).toEqual([
+      'agent-n1-a',
+    ]);
+  });
+
   it('an old pod that is not available gets a new one at once', () => {
     const broken = [pod('n1', { ready: false }), pod('n2', { ready: false }), pod('n3'), pod('n4')];
     expect(begun(plan(owner(1), { ...all, pods: broken }))).toEqual(['agent-n2-a', 'agent-n1-a', 'agent-n4-a']);
@@ -846,6 +855,86 @@ describe('status (AD §3)', () => {
     const failures = { revision: 'exceeded quota', revisionType: 'Denied' } as const;
     const result = plan(set(), { revisions: [], failures });
     expect(result.status).toMatchObject({ ...noStatus, waitingFor: { reason: 'CannotCreate' } });
+  });
+});
+
+describe('images pulled ahead', () => {
+  const gates = parseFeatureGates('PreDownloadImageForDaemonSetUpdate=true,ImagePullJobGate=true');
+  const key = (name: string) => `apps.kruise.io/image-predownload-${name}`;
+  const mark = (name: string) => ({ metadata: { labels: { [name]: 'true' } } });
+  const created = mark('apps.kruise.io/pre-predownload-created');
+  const ignored = mark('apps.kruise.io/image-predownload-ignored');
+  const five = { nodes: nodes(5), pods: pods(5), gates };
+  const steps = (owner: DaemonSet, more: Partial<DaemonSetInput> = {}) =>
+    plan(owner, { ...five, ...more }).upkeep.filter(({ kind }) =>
+      ['preDownload', 'patchRevision', 'deletePullJob'].includes(kind),
+    );
+  const job = {
+    apiVersion: 'apps.kruise.io/v1beta1',
+    kind: 'ImagePullJob',
+    metadata: { ...pod('n1').metadata, name: 'job' },
+  };
+  const pullJobs = [job as unknown as ImagePullJob];
+  const decided = {
+    ...fresh,
+    metadata: { ...fresh.metadata, labels: { ...fresh.metadata.labels, ...created.metadata.labels } },
+  };
+
+  it.each(['Standard', 'InPlaceIfPossible'] as const)(
+    'AD-50: are jobs at the pace of the annotations: %s',
+    (rollingUpdateType) => {
+      const job = { metadata: { name: `${fresh.metadata.name}-main`, ownerReferences: [{ kind: 'DaemonSet' }] } };
+      const paced = (parallelism: number, timeoutSeconds: number) => ({
+        spec: {
+          image: 'app:2',
+          parallelism,
+          pullPolicy: { timeoutSeconds },
+          completionPolicy: { ttlSecondsAfterFinished: 600 },
+        },
+      });
+      const owner = (annotations = {}) => set({ rollingUpdateType }, {}, annotations);
+      expect(steps(owner())).toMatchObject([
+        { kind: 'preDownload', jobs: [{ ...job, ...paced(1, 300) }], marks: created },
+      ]);
+      const annotations = {
+        [key('parallelism')]: '4',
+        [key('timeout-seconds')]: '60',
+        [key('min-updated-ready-pods')]: '9',
+      };
+      expect(steps(owner(annotations))).toMatchObject([{ jobs: [paced(4, 60)] }]);
+    },
+  );
+
+  it('AD-50: are those that any older revision does not have, and all of the first one', () => {
+    const images = (revisions: readonly ControllerRevision[]) =>
+      steps(set(), { revisions }).flatMap((step) =>
+        step.kind === 'preDownload' ? step.jobs.map(({ spec }) => objectOr(spec).image) : [],
+      );
+    expect(images([fresh])).toEqual(['app:2']);
+    expect(images([revision('app:2', 0), old, fresh])).toEqual(['app:2']);
+    const same = revisionOf(set({}, podSpec({ hostNetwork: true })), 1);
+    expect(steps(set(), { revisions: [same, fresh] })).toMatchObject([{ kind: 'patchRevision', patch: created }]);
+  });
+
+  it('AD-50: are not pulled where all nodes may go at once, which is recorded', () => {
+    expect(steps(set({ maxUnavailable: '100%' }))).toMatchObject([{ kind: 'patchRevision', patch: ignored }]);
+    expect(steps(set(), { nodes: nodes(1) })).toMatchObject([{ kind: 'patchRevision', patch: ignored }]);
+    expect(steps(set({ maxUnavailable: '100%', partition: 1 }))).toMatchObject([{ kind: 'preDownload' }]);
+  });
+
+  it('AD-50: is decided once, and the jobs go when every node is updated', () => {
+    const revisions = [old, decided];
+    expect(steps(set(), { revisions, pullJobs })).toEqual([]);
+    expect(steps(set(), { revisions, pullJobs, pods: pods(5, { of: fresh }) })).toMatchObject([
+      { kind: 'deletePullJob' },
+    ]);
+  });
+
+  it('AD-50, AD-51: without the gate, or with OnDelete, nothing is pulled', () => {
+    expect(
+      steps(set(), { gates: parseFeatureGates('PreDownloadImageForInPlaceUpdate=true,ImagePullJobGate=true') }),
+    ).toEqual([]);
+    expect(steps(set({}, { updateStrategy: { type: 'OnDelete' } }))).toEqual([]);
   });
 });
 
