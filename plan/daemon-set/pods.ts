@@ -1,11 +1,13 @@
 /** New pods of a DaemonSet (AD §4). */
 import { type JsonObject, objectOr } from '../../api/base/json.ts';
+import { perObject } from '../../api/base/per-object.ts';
 import { daemonSetDefault, daemonSetMark } from '../../api/daemon-set/types.ts';
 import { templateOf } from '../../api/fleet/revision.ts';
 import { drawnId } from '../fleet/drawn-id.ts';
 import { newPod } from '../fleet/new-pod.ts';
 import type { Intention } from '../fleet/steps.ts';
 import { tolerationsIn } from './eligible.ts';
+import type { DaemonSetInput } from './input.ts';
 import type { DaemonSetScene } from './scene.ts';
 
 /**
@@ -54,14 +56,17 @@ const moreDraws = 64;
 
 function freeName({ owner, input }: DaemonSetScene, node: string): string | undefined {
   const { name, uid } = owner.metadata;
-  const { pods, orphans = [], isSpent, spentNames = 0 } = input;
+  const taken = takenNames(input);
   const base = `${name}-`.slice(0, longestBase);
-  const isTaken = (podName: string) =>
-    isSpent(podName) || [...pods, ...orphans].some(({ metadata }) => metadata.name === podName);
-  const mostDraws = pods.length + orphans.length + spentNames + moreDraws;
+  const mostDraws = taken.size + (input.spentNames ?? 0) + moreDraws;
   for (let draw = 0; draw < mostDraws; draw++) {
     const podName = `${base}${drawnId(`${uid}/${node}/${draw}`)}`;
-    if (!isTaken(podName)) return podName;
+    if (!taken.has(podName) && !input.isSpent(podName)) return podName;
   }
   return undefined;
 }
+
+/** The same for every pod of a pass. */
+const takenNames = perObject(({ pods, orphans = [] }: DaemonSetInput): ReadonlySet<string> => {
+  return new Set([...pods, ...orphans].map(({ metadata }) => metadata.name));
+});

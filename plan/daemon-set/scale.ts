@@ -57,7 +57,8 @@ function wantedCreations(scene: DaemonSetScene, backingOff: ReadonlySet<FleetPod
   const isStopped = strategy.isOnDelete || strategy.isPaused;
   const open = places.filter(({ eligibility, isAdopting }) => eligibility === 'runs' && !isAdopting);
   const empty = open.filter((place) => lacksPod(scene, place, backingOff));
-  const granted = isStopped ? [] : open.filter((place) => !empty.includes(place) && awaitsSurge(scene, place));
+  const known = new Set(empty);
+  const granted = isStopped ? [] : open.filter((place) => !known.has(place) && awaitsSurge(scene, place));
   const isProgressive = owner.spec.scaleStrategy?.partitionedScaling === true && partition > 0;
   if (!isProgressive) return [...empty, ...granted];
   const updated = places.filter(({ eligibility, fresh }) => eligibility === 'runs' && fresh.length > 0).length;

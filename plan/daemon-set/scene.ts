@@ -2,7 +2,7 @@
 import { countOf, type IntOrPercent, isNegative } from '../../api/base/int-or-percent.ts';
 import { compareGoStrings } from '../../api/base/json-go.ts';
 import { perObject } from '../../api/base/per-object.ts';
-import { isSelected } from '../../api/core/label-selector.ts';
+import { labelMatcher } from '../../api/core/label-selector.ts';
 import { nodeOf } from '../../api/core/pod.ts';
 import type { DaemonSet } from '../../api/daemon-set/types.ts';
 import { type DaemonSetRollingUpdate, daemonSetDefault, daemonSetMark } from '../../api/daemon-set/types.ts';
@@ -54,6 +54,7 @@ export function daemonSetScene(scene: FleetScene<DaemonSet, DaemonSetInput>): Da
   const adopting = new Set((scene.adoptable ?? []).map((pod) => nodeOf(pod)));
   const eligibilities = eligibilitiesOf(input);
   const { selector } = rollingUpdate;
+  const selects = selector === undefined ? () => true : (labelMatcher(selector) ?? (() => false));
   const places = input.nodes.flatMap(({ metadata: { name, labels } }): readonly Place[] => {
     const eligibility = eligibilities.get(name) ?? 'no';
     const pods = byNode.get(name) ?? [];
@@ -61,7 +62,7 @@ export function daemonSetScene(scene: FleetScene<DaemonSet, DaemonSetInput>): Da
     return [
       {
         ...{ node: name, eligibility, isAdopting: adopting.has(name) },
-        isSelected: selector === undefined || isSelected(selector, labels),
+        isSelected: selects(labels),
         ...sorted(scene, pods),
       },
     ];
