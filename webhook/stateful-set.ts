@@ -1,6 +1,6 @@
 import { apiVersionOf } from '../api/core/meta.ts';
 import { protectedKinds } from '../api/deletion-protection.ts';
-import { storageClassProblem, templateChange } from '../api/stateful-set/claim-templates.ts';
+import { storageClassProblem, storageClassWarning, templateChange } from '../api/stateful-set/claim-templates.ts';
 import { convertStatefulSet } from '../api/stateful-set/convert.ts';
 import { defaultStatefulSet } from '../api/stateful-set/defaults.ts';
 import { statefulSetLimitProblems } from '../api/stateful-set/limits.ts';
@@ -34,12 +34,13 @@ async function claimTemplates(change: WorkloadChange, { lookUps, gates, signal }
   const { after, before } = asStored(change);
   if (before === undefined || !gates.StatefulSetAutoResizePVCGate) return nothingFound;
   const { problems, resized } = templateChange(before, after);
-  const ofClasses = await Promise.all(
-    resized.map(async (template) =>
-      storageClassProblem(template, await lookUps.storageClass(template.className, signal)),
-    ),
+  const classes = await Promise.all(
+    resized.map(async (template) => ({ template, found: await lookUps.storageClass(template.className, signal) })),
   );
-  return { problems: [...problems, ...ofClasses.filter((problem) => problem !== undefined)], warnings: [] };
+  return {
+    problems: [...problems, ...classes.flatMap(({ template, found }) => storageClassProblem(template, found) ?? [])],
+    warnings: classes.flatMap(({ template, found }) => storageClassWarning(template, found) ?? []),
+  };
 }
 
 function asStored({ after, before }: WorkloadChange): WorkloadChange {

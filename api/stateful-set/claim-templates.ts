@@ -84,6 +84,15 @@ export function storageClassProblem(
     : undefined;
 }
 
+/** What a person should know of the StorageClass of a template that is resized. Undefined: nothing. */
+export function storageClassWarning({ path }: ResizedTemplate, found: StorageClass | undefined): string | undefined {
+  if (found === undefined || found.allowVolumeExpansion !== undefined) return undefined;
+  return (
+    `${path}.spec.resources.requests.storage: storage class ${found.metadata.name} has no allowVolumeExpansion, ` +
+    'so the API server will refuse to expand PVCs'
+  );
+}
+
 /** The class of PVCs that name none: the newest of those that are marked so. Undefined: there is none. */
 export function defaultStorageClass(classes: readonly StorageClass[]): StorageClass | undefined {
   const defaults = classes.filter(({ metadata: { annotations = {} } }) =>

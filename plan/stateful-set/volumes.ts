@@ -11,16 +11,16 @@ type VolumesScene = Pick<FleetScene<StatefulSet>, 'owner' | 'input' | 'strategy'
 
 /**
  * The volumes of each pod; undefined where PVCs stay as they are. AS-90: by the gate and the strategy. AS-91: in the update loop,
- * which `OnDelete` has not. An undo takes pods back, and no PVC gets smaller.
+ * which `OnDelete` has not.
  */
 export function volumesIn(
   scene: VolumesScene,
   claimOf: (template: string, pod: FleetPod) => VolumeClaim | undefined,
 ): FleetScene['volumes'] {
-  const { owner, input, strategy, isUndo } = scene;
+  const { owner, input, strategy } = scene;
   const { volumeClaimTemplates: templates = [], volumeClaimUpdateStrategy } = owner.spec;
   const isOn = input.gates.StatefulSetAutoResizePVCGate && volumeClaimUpdateStrategy?.type === 'OnPodRollingUpdate';
-  if (!isOn || isUndo || strategy.isOnDelete || templates.length === 0) return undefined;
+  if (!isOn || strategy.isOnDelete || templates.length === 0) return undefined;
   const known = new Map<FleetPod, PodVolumes>();
   return (pod) => {
     const volumes = known.get(pod) ?? volumesOf(scene, pod, claimOf);
@@ -30,25 +30,29 @@ export function volumesIn(
 }
 
 function volumesOf(
-  { owner, input }: VolumesScene,
+  { owner, input, isUndo }: VolumesScene,
   pod: FleetPod,
   claimOf: (template: string, pod: FleetPod) => VolumeClaim | undefined,
 ): PodVolumes {
-  const pairs = (owner.spec.volumeClaimTemplates ?? []).flatMap((template) => {
+  const all = (owner.spec.volumeClaimTemplates ?? []).flatMap((template) => {
     const claim = claimOf(templateName(template), pod);
-    return claim && claim.metadata.deletionTimestamp === undefined ? [{ claim, template }] : [];
+    return claim ? [{ claim, template }] : [];
   });
+  const pairs = all.filter(({ claim }) => claim.metadata.deletionTimestamp === undefined);
   const isInDoubt = ({ metadata }: VolumeClaim) => input.unanswered?.has(metadata.uid) === true;
   const different = pairs.find(({ claim, template }) => !isOfTemplate(claim, template));
   const growing = pairs.filter(({ claim, template }) => !requestsLess(claim, template) && !hasCapacity(claim));
   const names = (of: typeof pairs) => of.map(({ claim }) => claim.metadata.name);
+  // one that is being deleted is there as long as its pod
+  const isExpanding = all.some(({ claim }) => !hasCapacity(claim) || isInDoubt(claim));
+  // an undo takes pods back, for which it waits for no PVC, and no PVC gets smaller
+  if (isUndo) return { ...unchangedVolumes, spendsBudget: isExpanding };
   return {
-    ...unchangedVolumes,
     ...(different && { differs: different.claim.metadata.name }),
     due: pairs.filter(({ claim, template }) => requestsLess(claim, template)).map((pair) => resize(owner, pod, pair)),
     resizing: names(growing.filter(({ claim }) => !isFileSystemPending(claim))),
     fileSystemPending: names(growing.filter(({ claim }) => isFileSystemPending(claim))),
-    spendsBudget: different !== undefined || pairs.some(({ claim }) => !hasCapacity(claim) || isInDoubt(claim)),
+    spendsBudget: different !== undefined || isExpanding,
   };
 }
 

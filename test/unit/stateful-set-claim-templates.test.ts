@@ -4,6 +4,7 @@ import {
   defaultStorageClass,
   type StorageClass,
   storageClassProblem,
+  storageClassWarning,
   templateChange,
 } from '../../api/stateful-set/claim-templates.ts';
 
@@ -59,6 +60,8 @@ describe('claim templates whose PVCs are expanded with them', () => {
     expect(detail('slow', aClass('slow', { allowVolumeExpansion: false }))).toBe(
       'storage class slow does not support volume expansion',
     );
+    expect(storageClassWarning({ path }, aClass('fast'))).toContain('storage class fast has no allowVolumeExpansion');
+    expect(storageClassWarning({ path }, aClass('fast', { allowVolumeExpansion: true }))).toBeUndefined();
     expect(detail('fast', undefined)).toBe('storage class fast does not exist');
     expect(detail(undefined, undefined)).toBeUndefined();
   });

@@ -168,10 +168,36 @@ describe('volumes that grow with their templates', () => {
     expect(resized(plan(grown({}, {}, 'app:1'), of, back))).toEqual(['data-web-2']);
   });
 
-  it('an undo expands nothing', () => {
+  it('AS-61: an undo expands nothing, waits for no PVC of its pods, and counts those of others', () => {
     const undo = { from: fresh.metadata.name, to: old.metadata.name };
-    const taken = plan(grown(), pods(3), { undo, permit: permitForAll(old.metadata.name) });
-    expect(taken.disruption).toEqual([]);
+    const back = { undo, permit: permitForAll(old.metadata.name) };
+    expect(plan(grown(), pods(3), back).disruption).toEqual([]);
+    const takenBack = (claims: readonly VolumeClaim[]) => {
+      const result = plan(grown({}, { podUpdatePolicy: 'ReCreate' }), pods(3, upToDate), { ...back, claims });
+      return [resized(result), updated(result)];
+    };
+    const less = { capacity: '1Gi' };
+    expect(takenBack([claim(0), claim(1), at(2, less)])).toEqual([[], ['web-2']]);
+    expect(takenBack([at(0, less), claim(1), claim(2)])).toEqual([[], []]);
+  });
+
+  it('an undo of what expands volumes alone is refused, as it would take back what is rolled out', () => {
+    const facts = (of: readonly Pod[], claims: readonly VolumeClaim[]) =>
+      plan(grown(), of, { claims, permit }).rollOut?.facts;
+    const claims = [at(0), claim(1), claim(2)];
+    expect(facts(pods(3, upToDate), claims)).toMatchObject({
+      noUndo: expect.stringContaining('only PVCs are expanded'),
+    });
+    expect(facts(pods(3, upToDate), claims)).not.toHaveProperty('previous');
+    expect(facts([...pods(2, upToDate), pod(2)], claims)).toMatchObject({ previous: old.metadata.name });
+    expect(facts(pods(3, upToDate), [at(0), at(1), at(2)])).toMatchObject({ previous: old.metadata.name });
+  });
+
+  it('AS-61: a PVC that is deleted while it is expanded spends maxUnavailable as long as it is there', () => {
+    const { metadata, ...sizes } = at(2, { capacity: '1Gi' });
+    const going = { ...sizes, metadata: { ...metadata, deletionTimestamp: now } };
+    const claims = [claim(0), claim(1), going];
+    expect(resized(plan(grown(), pods(3, upToDate), { claims, permit }))).toEqual([]);
   });
 
   it('AS-92: a difference in anything but size stops, with the Event, the condition and the remedy', () => {
