@@ -35,9 +35,19 @@ export const statefulSetWorkload: WorkloadKind<StatefulSet> = {
   rollOut: {
     title: 'Advanced StatefulSet',
     wanted: (owner) => replicasOf(owner) - (owner.spec.updateStrategy?.rollingUpdate?.partition ?? 0),
+    waitsFor: volumesLine,
     noPrevious: 'no latest revision to roll back to',
   },
 };
+
+/** AS-91: where a change of templates is not rolled out, nothing is waited for. */
+function volumesLine({ spec, status }: StatefulSet, wanted: number): string | undefined {
+  const { volumeClaims = [], waitingFor } = status ?? {};
+  const isExpanding = spec.volumeClaimUpdateStrategy?.type === 'OnPodRollingUpdate' && waitingFor !== undefined;
+  const ready = Math.min(wanted, ...volumeClaims.map(({ compatibleReadyReplicas }) => compatibleReadyReplicas));
+  if (!isExpanding || ready >= wanted) return undefined;
+  return `Waiting for volumes to be expanded: ${ready} out of ${wanted} pods have theirs...`;
+}
 
 /** Admission judges StatefulSets as they are stored: one in v1alpha1 has fields of v1beta1 in an annotation. */
 function asStored(object: JsonObject): JsonObject {

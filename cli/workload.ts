@@ -36,6 +36,8 @@ export interface WorkloadKind<Owner extends Workload, Input extends FleetInput<O
     readonly title: string;
     /** How many pods are to be updated. */
     readonly wanted: (owner: Owner) => number;
+    /** What its updated pods still wait for, of so many that are to be updated. Absent: nothing but to be available. */
+    readonly waitsFor?: (owner: Owner, wanted: number) => string | undefined;
     /** The last line, where it is not that of all kinds. */
     readonly lastLine?: (owner: Owner) => string | undefined;
     /** The error of an undo without an earlier revision (KK-4). */

@@ -70,6 +70,8 @@ function progressOf<Owner extends Workload, Input extends FleetInput<Owner>>(
     );
   }
   if (available < wanted) return waiting(`Waiting for ${wanted - available} pods to be ready...`);
+  const left = rollOut.waitsFor?.(owner, wanted);
+  if (left !== undefined) return waiting(left);
   const line = `${title} rolling update complete ${availableReplicas} pods at revision ${updateRevision}...`;
   return { line: rollOut.lastLine?.(owner) ?? line, isDone: true };
 }

@@ -5,6 +5,7 @@ import type { Situation } from '../fleet/kind.ts';
 import { podRef } from '../fleet/pods.ts';
 import { volumesOf } from '../fleet/scene.ts';
 import * as fleet from '../fleet/waits.ts';
+import { troubleIn } from '../pod-trouble.ts';
 import { listed } from '../text-size.ts';
 import type { BlockedClaim } from './claims.ts';
 import type { StatefulSetScale } from './scale.ts';
@@ -24,12 +25,13 @@ export const statefulSetRules: readonly Rule<StatefulSetSituation>[] = [
   claimInDoubt,
   claimDiffers,
   podTerminating,
+  ordinalNotAvailable,
   ...fleet.changing,
   claimResizing,
-  ordinalNotAvailable,
   scaleLimited,
   fileSystemResizePending,
   ...fleet.last,
+  claimDue,
 ];
 
 const own = { texts: statefulSetWaits };
@@ -69,6 +71,15 @@ function claimDiffers({ update }: StatefulSetSituation): Wait | undefined {
   return fleet.wait(own, 'ClaimDiffers', [update.stop.pod], `PVC ${update.stop.claim}`);
 }
 
+/** AS-91: between the expansion of one and the next. */
+function claimDue(situation: StatefulSetSituation): Wait | undefined {
+  const { scene, update } = situation;
+  if (claimResizing(situation)) return undefined;
+  const due = scene.replicaPods.map(({ pod }) => pod).filter((pod) => volumesOf(scene, pod).due.length > 0);
+  const pods = due.filter((pod) => update.demand.concerns(pod));
+  return pods.length > 0 ? fleet.wait(own, 'ClaimResizing', pods) : undefined;
+}
+
 /** AS-93. */
 function claimResizing(situation: StatefulSetSituation): Wait | undefined {
   return forVolumes(situation, 'ClaimResizing', 'resizing');
@@ -102,9 +113,12 @@ function podTerminating({ scene }: StatefulSetSituation): Wait | undefined {
 }
 
 /** AS-34, AS-40: everything else waits for one pod, where anything else is to be done. */
-function ordinalNotAvailable({ scale, update }: StatefulSetSituation): Wait | undefined {
+function ordinalNotAvailable({ scale, update, refresh }: StatefulSetSituation): Wait | undefined {
   const { inTheWay, missing, surplus } = scale;
   if (inTheWay === undefined || inTheWay.availableAtMs !== undefined) return undefined;
+  // what an update in place waits for says more, as long as nothing is wrong with the pod
+  const isChanging = refresh.underWay.some(({ pod }) => pod === inTheWay);
+  if (isChanging && troubleIn([inTheWay]) === undefined) return undefined;
   const isHolding = missing + surplus > 0 || update.demand.left > 0;
   return isHolding ? fleet.waitForPods(own, 'OrdinalNotAvailable', [inTheWay]) : undefined;
 }

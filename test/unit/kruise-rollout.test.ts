@@ -4,6 +4,7 @@ import { type CloneSet, type CloneSetStatus, cloneSets } from '../../api/clonese
 import { kubeResource } from '../../api/core/well-known.ts';
 import { templateOf } from '../../api/fleet/revision.ts';
 import { sidecarSets } from '../../api/sidecar-set/types.ts';
+import { statefulSets } from '../../api/stateful-set/types.ts';
 import { localTime } from '../../cli/rollout/changes.ts';
 import { noAnswer } from '../../kube/failures.ts';
 import {
@@ -19,6 +20,7 @@ import {
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { kubectlKruise } from '../support/kruise-command.ts';
 import { sidecarSetDraft } from '../support/objects/sidecar-set.ts';
+import { data, set as statefulSet } from '../support/stateful-set-world.ts';
 
 const rolledOut: Partial<CloneSetStatus> = {
   ...{ observedGeneration: 2, replicas: 5, readyReplicas: 5, availableReplicas: 5, updateRevision: newName },
@@ -136,6 +138,31 @@ describe('kubectl kruise rollout status', () => {
       err: '',
     });
   });
+
+  it.each([
+    ['ClaimResizing', 1, 'Waiting for volumes to be expanded: 1 out of 3 pods have theirs...'],
+    ['ClaimResizing', 3, 'Advanced StatefulSet rolling update complete 3 pods at revision web-2...'],
+    [undefined, 1, 'Advanced StatefulSet rolling update complete 3 pods at revision web-2...'],
+  ])(
+    'KK-8, AS-91: waits for the volumes of a StatefulSet as its controller does: %s, %i ready',
+    async (reason, ready, line) => {
+      const cluster = new MemoryCluster();
+      const following = { volumeClaimTemplates: [data], volumeClaimUpdateStrategy: { type: 'OnPodRollingUpdate' } };
+      const wait = { blockedBy: [], blockedCount: 0, since: '2026-01-01T00:00:00Z', unblock: '' };
+      cluster.put(statefulSets, {
+        ...statefulSet(following),
+        status: {
+          ...{ observedGeneration: 1, replicas: 3, readyReplicas: 3, availableReplicas: 3, currentReplicas: 3 },
+          ...{ updatedReplicas: 3, updatedReadyReplicas: 3, updatedAvailableReplicas: 3, updateRevision: 'web-2' },
+          volumeClaims: [{ volumeClaimName: 'data', compatibleReplicas: 3, compatibleReadyReplicas: ready }],
+          ...(reason && { waitingFor: { reason, ...wait } }),
+        },
+      });
+      const args = ['rollout', 'status', 'asts/web', '--watch=false'];
+      const { out } = await kubectlKruise(args, { cluster: { kube: cluster.client(), namespace: 'shop' } });
+      expect(out.split('\n')[0]).toBe(line);
+    },
+  );
 
   it('KK-6: follows the roll-out to its end, and says what it waits for', async () => {
     const waitingFor = {

@@ -126,6 +126,35 @@ describe('creating and keeping', () => {
     expect(begun(plan(set(ordered), [...pods(2), pod(2, { ready: false })], { permit }))).toEqual([]);
   });
 
+  it.each([
+    ['starts', { running: { startedAt: now } }, 'ContainersNotSwapped'],
+    ['cannot start', { waiting: { reason: 'ErrImagePull' } }, 'OrdinalNotAvailable'],
+  ])(
+    'AS-34: in order, a pod that is updated in place and %s is what everything waits for, or what it waits for',
+    (_, state, expected) => {
+      const record = {
+        revision: fresh.metadata.name,
+        updateTimestamp: '2026-01-01T00:00:00Z',
+        updateImages: true,
+        lastContainerStatuses: { main: { imageID: 'image@1' } },
+      };
+      const labels = { 'lifecycle.apps.kruise.io/state': 'Updating' };
+      const last = pod(2, { of: fresh, ready: false, labels });
+      const changing: Pod = {
+        ...last,
+        metadata: { ...last.metadata, annotations: { 'apps.kruise.io/inplace-update-state': JSON.stringify(record) } },
+        status: {
+          ...last.status,
+          containerStatuses: [
+            { name: 'main', ready: false, restartCount: 1, image: 'app:1', imageID: 'image@1', state },
+          ],
+        },
+      };
+      const owner = set(ordered, { podUpdatePolicy: 'InPlaceIfPossible' });
+      expect(reason(plan(owner, [...pods(2), changing], { permit }))).toBe(expected);
+    },
+  );
+
   it('asks for nothing as long as the pods in the way have only just begun', () => {
     const young = (ordinal: number): Pod => {
       const { metadata, ...made } = pod(ordinal, { ready: false });

@@ -148,6 +148,14 @@ describe('volumes that grow with their templates', () => {
     expect(standing('2Gi')).toMatchObject({ kind: 'allDone' });
   });
 
+  it('AS-91: says between two expansions that there are more', () => {
+    const claims = [claim(0), claim(1), at(2)];
+    expect(wait(plan(grown(), pods(3, upToDate), { claims, permit }))).toMatchObject({
+      ...{ reason: 'ClaimResizing', blockedBy: ['pod/web-0', 'pod/web-1'] },
+    });
+    expect(wait(plan(grown({}, { partition: 2 }), pods(3, upToDate), { claims, permit }))).toBeUndefined();
+  });
+
   it('AS-94: a template that is smaller than the PVC changes nothing, and counts as compatible', () => {
     const claims = [0, 1, 2].map((ordinal) => at(ordinal, { request: '4Gi' }));
     const { disruption, status } = plan(grown(), pods(3, upToDate), { claims, permit });
