@@ -24,7 +24,7 @@ export const featureGateTable = {
   CloneSetShortHash: alpha('Pod label controller-revision-hash holds the hash alone'),
   KruisePodReadinessGate: alpha('Every new pod gets the readiness gate KruisePodReady'),
   PreDownloadImageForInPlaceUpdate: alpha('Images are pulled before an in-place update of a CloneSet or StatefulSet'),
-  PreDownloadImageForDaemonSetUpdate: pending(alpha('Images are pulled before an update of a DaemonSet')),
+  PreDownloadImageForDaemonSetUpdate: alpha('Images are pulled before an update of a DaemonSet'),
   CloneSetPartitionRollback: alpha('Raising the partition of a CloneSet takes pods back'),
   ResourcesDeletionProtection: beta(false, 'Labelled objects are protected from deletion'),
   DeletionProtectionForCRDCascadingGate: alpha('A CRD with objects is protected from deletion'),
@@ -58,7 +58,7 @@ export const featureGateTable = {
   ResourceDistributionGate: pending(beta(false, 'ResourceDistribution')),
   EnableExternalCerts: { ...alpha('Certificates come from outside and are only read'), infrastructure: true },
   DefaultHostNetworkHostPortsInPodTemplates: alpha('With hostNetwork, host ports are filled into templates'),
-  DaemonSetPruneIneligibleNodes: pending(alpha('DaemonSets leave out nodes that do not fit')),
+  DaemonSetPruneIneligibleNodes: alpha('Nodes that do not fit a DaemonSet do not count in its update'),
 } as const satisfies Record<string, Gate>;
 
 function alpha(effect: string): Gate {

@@ -1,5 +1,6 @@
 import { cloneSetKind } from './cloneset/schema.ts';
 import { containerRecreateRequestKind } from './container-recreate-request/schema.ts';
+import { daemonSetKind } from './daemon-set/schema.ts';
 import { imageListPullJobKind, imagePullJobKind } from './image-pull-job/schema.ts';
 import { nodeImageKind } from './node-image/schema.ts';
 import { nodePodProbeKind } from './node-pod-probe/schema.ts';
@@ -22,6 +23,7 @@ export const kinds = {
   NodeImage: nodeImageKind,
   SidecarSet: sidecarSetKind,
   StatefulSet: statefulSetKind,
+  DaemonSet: daemonSetKind,
 } as const satisfies Readonly<Record<string, KindDefinition>>;
 
 export type KindName = keyof typeof kinds;

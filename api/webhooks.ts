@@ -108,6 +108,18 @@ export const webhooks = {
     },
     validating: workloadValidation(protectedKinds.AdvancedStatefulSet),
   },
+  DaemonSet: {
+    mutating: {
+      name: 'mdaemonset.kb.io',
+      path: '/mutate-apps-kruise-io-daemonset',
+      why: 'A DaemonSet that gets its defaults later gets a new revision by them: without an answer it is refused.',
+    },
+    validating: {
+      name: 'vdaemonset.kb.io',
+      path: '/validate-apps-kruise-io-daemonset',
+      why: 'A DaemonSet that was not checked could take every node out of service at once.',
+    },
+  },
 } as const satisfies PerKind<KindWebhooks>;
 
 /** The webhook that validates a kind of workload, deletions of protected objects included. */

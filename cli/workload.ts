@@ -27,8 +27,10 @@ export interface WorkloadKind<Owner extends Workload, Input extends FleetInput<O
   readonly validateUpdate: (before: JsonObject, after: JsonObject) => readonly FieldError[];
   /** What admission warns of. Absent: nothing. */
   readonly warnings?: (after: JsonObject, before: JsonObject | undefined, gates: FeatureGates) => readonly string[];
-  /** The types of the conditions that say why pods are not created or deleted, and not updated. */
-  readonly conditions: { readonly failedScale: string; readonly failedUpdate: string };
+  /** What the status says about pods. Absent: in the fields that most kinds have for it. */
+  readonly countsOf?: (owner: Owner) => PodCounts;
+  /** The types of the conditions that say why pods are not created or deleted, and not updated. Absent: it has none. */
+  readonly conditions?: { readonly failedScale: string; readonly failedUpdate: string };
   /** The update strategy of an older version with these fields. Absent: it is that of the present version. */
   readonly olderStrategy?: (rollingUpdate: JsonObject) => JsonObject;
   readonly rollOut: {
@@ -42,6 +44,39 @@ export interface WorkloadKind<Owner extends Workload, Input extends FleetInput<O
     readonly lastLine?: (owner: Owner) => string | undefined;
     /** The error of an undo without an earlier revision (KK-4). */
     readonly noPrevious: string;
+  };
+}
+
+/** What the status of a workload says about its pods. */
+export interface PodCounts {
+  /** The name of the revision of the template. Absent: none has been recorded. */
+  readonly revision?: string;
+  /** The name of the last revision that all pods had. Absent: the kind does not record it. */
+  readonly before?: string;
+  readonly updated: number;
+  readonly updatedAvailable: number;
+  readonly available: number;
+}
+
+/** What the status of this workload says about its pods. */
+export function podCountsOf<Owner extends Workload>(
+  { countsOf }: Pick<WorkloadKind<Owner>, 'countsOf'>,
+  owner: Owner,
+): PodCounts {
+  if (countsOf) return countsOf(owner);
+  const {
+    updateRevision,
+    currentRevision = '',
+    updatedReplicas,
+    updatedAvailableReplicas,
+    availableReplicas,
+  } = owner.status ?? {};
+  return {
+    ...(updateRevision !== undefined && { revision: updateRevision }),
+    before: currentRevision,
+    updated: updatedReplicas ?? 0,
+    updatedAvailable: updatedAvailableReplicas ?? 0,
+    available: availableReplicas ?? 0,
   };
 }
 

@@ -2,6 +2,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import { cloneSetWaits } from '../api/cloneset/types.ts';
 import { recreateWaits } from '../api/container-recreate-request/texts.ts';
 import { failureTypes } from '../api/core/failure.ts';
+import { daemonSetWaits } from '../api/daemon-set/types.ts';
 import type { DeletionRefusalReason, ProtectedKind } from '../api/deletion-protection.ts';
 import { pullJobWaits } from '../api/image-pull-job/texts.ts';
 import { terminationWaits } from '../api/job-sidecar-termination.ts';
@@ -84,6 +85,7 @@ const waitsOfKinds: PerKind<object> = {
   PodProbeMarker: markerWaits,
   SidecarSet: { ...sidecarSetWaits, ...swapWaits },
   StatefulSet: statefulSetWaits,
+  DaemonSet: daemonSetWaits,
   // These have no wait reasons of their own.
   NodePodProbe: 'none',
   ImageListPullJob: 'none',

@@ -3,6 +3,7 @@ import type { ControllerOf } from './controller.ts';
 import { installationRecord } from './installation-record.ts';
 import { cloneSetController } from './kinds/cloneset/controller.ts';
 import { recreateRequests } from './kinds/container-recreate-request/controller.ts';
+import { daemonSetController } from './kinds/daemon-set/controller.ts';
 import { imageListPullJobRunner } from './kinds/image-list-pull-job/controller.ts';
 import { imagePullJobRunner } from './kinds/image-pull-job/controller.ts';
 import { nodeImageKeeper } from './kinds/node-image/controller.ts';
@@ -26,6 +27,7 @@ const controllersOfKinds: PerKind<ControllerOf> = {
   ImageListPullJob: imageListPullJobRunner,
   SidecarSet: sidecarSetController,
   StatefulSet: statefulSetController,
+  DaemonSet: daemonSetController,
 };
 
 /** Features that pods request by labels, annotations and environment variables. */

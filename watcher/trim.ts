@@ -14,16 +14,19 @@ import {
   type OwnerReference,
   type Resource,
 } from '../api/core/meta.ts';
-import type { Node, NodeCondition } from '../api/core/node.ts';
+import type { Node, NodeCondition, Taint } from '../api/core/node.ts';
 import {
   type Container,
   type ContainerStatus,
   isActive,
   isMirrorPod,
   mirrorAnnotation,
+  nodeOf,
+  onNode,
   type Pod,
 } from '../api/core/pod.ts';
 import { group, kubeResource, podReadinessGate, windlassAnnotation } from '../api/core/well-known.ts';
+import { daemonSets } from '../api/daemon-set/types.ts';
 import { lifecycleMark } from '../api/fleet/lifecycle.ts';
 import { podMark } from '../api/fleet/marks.ts';
 import { type ControllerRevision, revisionMark } from '../api/fleet/revision.ts';
@@ -261,9 +264,25 @@ function trimForeignPod(pod: Pod): Pod {
     spec: {
       containers: [],
       ...(gates.length > 0 ? { readinessGates: gates } : {}),
-      ...(mayBeSelected && present({ nodeName: spec.nodeName })),
+      ...(mayBeSelected && placeOf(pod)),
     },
     ...(Object.keys(read).length > 0 && { status: read }),
+  };
+}
+
+/** The node on which it is; of a pod that is made for one and is not there yet, that one. */
+function placeOf(pod: Pod): Pick<Pod['spec'], 'nodeName' | 'affinity'> {
+  const node = nodeOf(pod);
+  return node === undefined || pod.spec.nodeName
+    ? present({ nodeName: pod.spec.nodeName })
+    : { affinity: onlyOn(node) };
+}
+
+function onlyOn(node: string): NonNullable<Pod['spec']['affinity']> {
+  return {
+    nodeAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields: [onNode(node)] }] },
+    },
   };
 }
 
@@ -292,7 +311,7 @@ const unreadConditions: ReadonlySet<string> = new Set([
 function trimOwnPod(pod: Pod): Pod {
   const { metadata, spec, status } = pod;
   const { generation, ownerReferences } = metadata;
-  const { nodeName, restartPolicy } = spec;
+  const { restartPolicy } = spec;
   const { phase, observedGeneration, podIP, conditions, containerStatuses } = status ?? {};
   const marks = isSaidAtLength(metadata) ? [] : markEnv;
   const trimmed = (list: readonly Container[]) => list.slice(0, mostContainers).map((one) => trimContainer(one, marks));
@@ -315,7 +334,8 @@ function trimOwnPod(pod: Pod): Pod {
       }),
     },
     spec: {
-      ...present({ nodeName, restartPolicy, readinessGates: spec.readinessGates?.slice(0, mostTexts), initContainers }),
+      ...placeOf(pod),
+      ...present({ restartPolicy, readinessGates: spec.readinessGates?.slice(0, mostTexts), initContainers }),
       containers,
     },
     ...(status && {
@@ -395,15 +415,25 @@ function trimNamespace({ apiVersion, kind, metadata }: KubeObject): KubeObject {
   return { apiVersion, kind, metadata: { ...identity(metadata), ...present({ labels: metadata.labels }) } };
 }
 
-/** The kept parts of a node: name, UID, labels, and since when it is ready. */
-function trimNode({ apiVersion, kind, metadata, status }: Node): Node {
+/** Taints of a node: a toleration for each of more than these is no toleration that anybody writes. */
+const mostTaints = 128;
+
+/** The kept parts of a node: name, UID, labels, taints, and since when it is ready. */
+function trimNode({ apiVersion, kind, metadata, spec, status }: Node): Node {
+  const taints = spec?.taints?.slice(0, mostTaints).map(trimTaint) ?? [];
   const ready = status?.conditions?.filter(({ type }) => type === 'Ready').map(trimCondition) ?? [];
   return {
     apiVersion,
     kind,
     metadata: { ...identity(metadata), ...present({ labels: metadata.labels }) },
+    ...(taints.length > 0 && { spec: { taints } }),
     ...(ready.length > 0 && { status: { conditions: ready } }),
   };
+}
+
+/** Without the time at which it was added. */
+function trimTaint({ key, value, effect }: Taint): Taint {
+  return { key, effect, ...present({ value }) };
 }
 
 /** Without heartbeat and message. */
@@ -512,6 +542,7 @@ const trimsOfKinds: PerKind<ReturnType<typeof trimmed>> = {
   NodeImage: 'none',
   SidecarSet: trimmed(sidecarSets, trimSet),
   StatefulSet: trimmed(statefulSets, trimSet),
+  DaemonSet: trimmed(daemonSets, trimSet),
 };
 
 const trims = new Map<string, (object: KubeObject) => KubeObject>([

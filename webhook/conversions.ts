@@ -2,6 +2,8 @@ import { convertCloneSet } from '../api/cloneset/convert.ts';
 import { cloneSets } from '../api/cloneset/types.ts';
 import { convertRecreateRequest } from '../api/container-recreate-request/convert.ts';
 import { crr } from '../api/container-recreate-request/types.ts';
+import { convertDaemonSet } from '../api/daemon-set/convert.ts';
+import { daemonSets } from '../api/daemon-set/types.ts';
 import { imageListPullJobs, imagePullJobs } from '../api/image-pull-job/types.ts';
 import { relabelled } from '../api/node-image/convert.ts';
 import { nodeImages } from '../api/node-image/types.ts';
@@ -21,6 +23,7 @@ export const conversionsOfKinds: PerKind<Conversion> = {
   NodeImage: { resource: nodeImages, convert: relabelled },
   SidecarSet: { resource: sidecarSets, convert: convertSidecarSet },
   StatefulSet: { resource: statefulSets, convert: convertStatefulSet },
+  DaemonSet: { resource: daemonSets, convert: convertDaemonSet },
   // These have a single version.
   PodProbeMarker: 'none',
   NodePodProbe: 'none',

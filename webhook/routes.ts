@@ -7,6 +7,7 @@ import { cloneSetRules } from './cloneset.ts';
 import { type RecreateTrust, reviewRecreateRequest } from './container-recreate-request.ts';
 import { conversions } from './conversions.ts';
 import { conversionRoute } from './convert.ts';
+import { daemonSetRules } from './daemon-set.ts';
 import { type DeletionProtection, reviewDeletion } from './deletion-protection.ts';
 import { reviewImageListPullJob, reviewImagePullJob } from './image-pull-job.ts';
 import { reviewNodeImage } from './node-image.ts';
@@ -60,13 +61,17 @@ const reviews: Reviews = {
     validating: ({ gates, sidecarSets, trials }) => reviewSidecarSet({ gates, lookUps: sidecarSets, trials }),
   },
   StatefulSet: reviewsOfWorkload(statefulSetRules),
+  DaemonSet: reviewsOfWorkload(daemonSetRules),
 };
 
 function reviewsOfWorkload(rules: WorkloadRules): { readonly mutating: ReviewOf; readonly validating: ReviewOf } {
   return {
     mutating: ({ gates }) => reviewWorkloadDefaults(rules, gates),
     validating: ({ gates, lookUps, trials, protection }) =>
-      reviewWorkload(rules, { gates, lookUps, trials, deletion: reviewDeletion(rules.protection, protection) }),
+      reviewWorkload(rules, {
+        ...{ gates, lookUps, trials },
+        ...(rules.protection && { deletion: reviewDeletion(rules.protection, protection) }),
+      }),
   };
 }
 

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, objectOr } from '../api/base/json.ts';
 import type { FieldError } from '../api/core/field-error.ts';
-import { installation } from '../api/core/well-known.ts';
+import { group, installation } from '../api/core/well-known.ts';
 import { type ProtectedKind, protectionWarnings } from '../api/deletion-protection.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
 import { changesPods, probeProblems, templateProbe } from '../api/fleet/template-probe.ts';
@@ -35,7 +35,8 @@ export interface WorkloadChange {
 export interface WorkloadRules {
   /** `CloneSet` */
   readonly kind: string;
-  readonly protection: ProtectedKind;
+  /** Absent: its objects are not protected from deletion. */
+  readonly protection?: ProtectedKind;
   /** Its version, if it is an object of this kind. */
   readonly versionOf: (object: JsonObject) => string | undefined;
   readonly defaulted: (object: JsonObject, gates: FeatureGates, before: JsonObject | undefined) => JsonObject;
@@ -60,8 +61,8 @@ export interface WorkloadJudge {
   readonly gates: FeatureGates;
   readonly lookUps: LookedUp['lookUps'];
   readonly trials: PodTrials;
-  /** The review of deletions: `reviewDeletion` of the kind. */
-  readonly deletion: Review;
+  /** The review of deletions: `reviewDeletion` of the kind. Absent: all are allowed. */
+  readonly deletion?: Review;
 }
 
 /** Sets defaults in workloads. Objects stay in the version of the request. */
@@ -92,7 +93,7 @@ export function reviewWorkload(rules: WorkloadRules, { gates, lookUps, trials, d
         if (request.oldObject === undefined) throw new MalformedBody('request.oldObject is not an object');
         return await judge(request, { after: objectOf(request), before: request.oldObject });
       case 'DELETE':
-        return await deletion(request, signal);
+        return deletion ? await deletion(request, signal) : { kind: 'allowed' };
       case 'CONNECT':
         return { kind: 'allowed' };
     }
@@ -112,7 +113,7 @@ export function reviewWorkload(rules: WorkloadRules, { gates, lookUps, trials, d
       ]);
       const problems = [...seen, ...found.problems, ...tried.problems];
       if (problems.length > 0) return { kind: 'refused', code: 422, errors: problems };
-      const ofLabel = protectionWarnings(rules.protection, after, gates);
+      const ofLabel = rules.protection ? protectionWarnings(rules.protection, after, gates) : [];
       const others = (await rules.lookedUpWarnings?.(change, of)) ?? [];
       return {
         kind: 'allowed',
@@ -122,9 +123,8 @@ export function reviewWorkload(rules: WorkloadRules, { gates, lookUps, trials, d
   };
 }
 
-function mustBe({ kind, protection, versionOf }: WorkloadRules, object: JsonObject): void {
-  if (versionOf(object) === undefined)
-    throw new MalformedBody(`request.object is not a ${kind} of ${protection.group}`);
+function mustBe({ kind, versionOf }: WorkloadRules, object: JsonObject): void {
+  if (versionOf(object) === undefined) throw new MalformedBody(`request.object is not a ${kind} of ${group.apps}`);
 }
 
 /** Has the API server judge a pod like those of the template, in a dry run. */

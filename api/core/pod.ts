@@ -38,13 +38,20 @@ export interface NodeRequirement {
   readonly values?: readonly string[];
 }
 
+/** Of the fields of a node, what a pod requires that is made for this one. */
+export function onNode(name: string) {
+  return { key: nameField, operator: 'In', values: [name] } as const;
+}
+
+const nameField = 'metadata.name';
+
 /** The node that a pod is on or, before it is scheduled, the only one that its affinity admits; undefined: any. */
 export function nodeOf({ spec }: Pick<Pod, 'spec'>): string | undefined {
   if (spec.nodeName) return spec.nodeName;
   const terms = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
   const fields = terms.flatMap(({ matchFields = [] }) => matchFields);
   const named = fields.find(({ key, operator, values = [] }) => {
-    return key === 'metadata.name' && operator === 'In' && values.length === 1;
+    return key === nameField && operator === 'In' && values.length === 1;
   });
   return named?.values?.[0];
 }

@@ -95,6 +95,7 @@ export const eventComponent = {
   rollOut: 'windlass-roll-out',
   cloneSet: 'cloneset-controller',
   statefulSet: 'statefulset-controller',
+  daemonSet: 'daemonset-controller',
   sidecarSet: 'sidecarset-controller',
   launchPriority: 'windlass-container-launch-priority',
   sidecarTerminator: 'windlass-sidecar-terminator',

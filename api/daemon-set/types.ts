@@ -95,6 +95,9 @@ export const daemonSetEvent = {
     warning('FailedDaemonPod', `Found failed daemon pod ${namespace}/${name} on node ${node}, will try to kill it`),
   selectingAll: () =>
     warning('SelectingAll', 'This daemon set is selecting all pods. A non-empty selector is required.'),
+  /** Its deletion says enough. */
+  recreated: () => undefined,
+  recreateFailed: (_: string, __: string, error: string) => warning('FailedDelete', `Error deleting: ${error}`),
   updatedInPlace: (pod: string) => normal('SuccessfulUpdatePodInPlace', `successfully update pod ${pod} in-place`),
   updateInPlaceFailed: (pod: string, _: string, error: string) =>
     warning('FailedUpdatePodInPlace', `failed to update pod ${pod} in-place: ${error}`),
@@ -113,6 +116,8 @@ export const daemonSetWaits = {
   BudgetSpent: 'Fix these pods, or raise maxUnavailable',
   SurgeSpent: 'Fix these new pods: their old ones are deleted once they are available. Or raise maxSurge',
   NodeNotSelected: 'Label these nodes so that updateStrategy.rollingUpdate.selector selects them, or change it',
+  NodeDoesNotFit:
+    'Remove the taints of these nodes, or tolerate them: while surging, a new pod would not be scheduled there',
   FailedPod: 'Look at the logs of these pods: they have ended, and are replaced later and later',
   PodTerminating:
     'Nothing to do if these pods are about to terminate; otherwise look at their finalizers and nodes: a node gets its ' +

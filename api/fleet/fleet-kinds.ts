@@ -1,5 +1,6 @@
 import { cloneSets } from '../cloneset/types.ts';
 import type { OwnerReference, Resource } from '../core/meta.ts';
+import { daemonSets } from '../daemon-set/types.ts';
 import { type PerKind, partOf, partsOf } from '../per-kind.ts';
 import { sidecarSets } from '../sidecar-set/types.ts';
 import { statefulSets } from '../stateful-set/types.ts';
@@ -15,6 +16,7 @@ const fleetKinds: PerKind<Resource> = {
   NodeImage: 'none',
   SidecarSet: sidecarSets,
   StatefulSet: statefulSets,
+  DaemonSet: daemonSets,
 };
 
 /** The resource of this kind; undefined for a kind that is not rolled out. */

@@ -8,6 +8,7 @@ import { sidecarSets, sidecarSetsV1alpha1 } from '../../api/sidecar-set/types.ts
 import type { FleetInput } from '../../plan/fleet/input.ts';
 import type { Workload } from '../../plan/fleet/workload.ts';
 import { cloneSetWorkload } from '../cloneset.ts';
+import { daemonSetWorkload } from '../daemon-set.ts';
 import { CommandFailed } from '../failure.ts';
 import type { NamedKind } from '../kind-words.ts';
 import type { ManifestObject } from '../manifests.ts';
@@ -40,6 +41,7 @@ const plannersOfKinds: PerKind<Planner> = {
   NodeImage: 'none',
   SidecarSet: { versions: [sidecarSets, sidecarSetsV1alpha1], plan: planSidecarSetManifest },
   StatefulSet: workload(statefulSetWorkload),
+  DaemonSet: workload(daemonSetWorkload),
 };
 
 const planners = partsOf(plannersOfKinds);

@@ -1,6 +1,7 @@
 import type { Resource } from '../../api/core/meta.ts';
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
 import { cloneSetWorkload } from '../cloneset.ts';
+import { daemonSetWorkload } from '../daemon-set.ts';
 import { CommandFailed } from '../failure.ts';
 import { kindOfWord, namedObjects, wordsOf } from '../kind-words.ts';
 import { statefulSetWorkload } from '../stateful-set.ts';
@@ -25,6 +26,7 @@ const explainersOfKinds: PerKind<Explainer> = {
   NodeImage: nodeImageExplainer,
   SidecarSet: sidecarSetExplainer,
   StatefulSet: workloadExplainer(statefulSetWorkload),
+  DaemonSet: workloadExplainer(daemonSetWorkload),
 };
 
 /** Every kind that can be explained. */

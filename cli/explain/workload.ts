@@ -22,7 +22,7 @@ import { joinedDetails, podTrouble } from '../../plan/pod-trouble.ts';
 import { attempt } from '../failure.ts';
 import { asksForNothing } from '../output/wait-line.ts';
 import { deletedTexts } from '../set-plan.ts';
-import { versionOf, type WorkloadKind } from '../workload.ts';
+import { podCountsOf, versionOf, type WorkloadKind } from '../workload.ts';
 import { lookAround } from '../workload-look.ts';
 import type {
   ExplainedOperation,
@@ -102,33 +102,32 @@ function explained<Owner extends Workload, Input extends FleetInput<Owner>>(
 }
 
 function summaryOf<Owner extends Workload>(
-  { rollOut, ...kind }: Pick<WorkloadKind<Owner>, 'replicas' | 'rollOut'>,
+  kind: Pick<WorkloadKind<Owner>, 'replicas' | 'rollOut' | 'countsOf'>,
   owner: Owner,
 ): string {
-  const { status } = owner;
   const replicas = kind.replicas(owner);
-  if (status === undefined) return `no status yet; ${replicas} pods are wanted`;
-  const { updateRevision = '', currentRevision = '', updatedReplicas: left = 0, availableReplicas = 0 } = status;
-  const available = `${availableReplicas} of ${replicas} available`;
-  const undo = undoIn(owner);
+  if (owner.status === undefined) return `no status yet; ${replicas} pods are wanted`;
+  const { revision = '', before = revision, updated, ...counts } = podCountsOf(kind, owner);
+  const available = `${counts.available} of ${replicas} available`;
+  const undo = undoIn(kind, owner);
   if (undo) {
-    const goesBack = left > 0 ? `${left} of ${replicas} pods have yet to go back` : 'all pods have gone back';
-    return `undo of ${updateRevision}, back to ${undo.to}: ${goesBack}, ${available}`;
+    const goesBack = updated > 0 ? `${updated} of ${replicas} pods have yet to go back` : 'all pods have gone back';
+    return `undo of ${revision}, back to ${undo.to}: ${goesBack}, ${available}`;
   }
-  const revisions = updateRevision === currentRevision ? updateRevision : `${currentRevision} -> ${updateRevision}`;
-  const wanted = Math.max(rollOut.wanted(owner), 0);
-  return `${revisions || 'no revision yet'}: ${left} of ${wanted} pods updated, ${available}`;
+  const revisions = revision === before ? revision : `${before} -> ${revision}`;
+  const wanted = Math.max(kind.rollOut.wanted(owner), 0);
+  return `${revisions || 'no revision yet'}: ${updated} of ${wanted} pods updated, ${available}`;
 }
 
 /** Failures of the watcher's writes, which the planner cannot know. */
 function failuresIn(
-  { conditions: { failedScale, failedUpdate } }: Pick<WorkloadKind<never>, 'conditions'>,
+  { conditions }: Pick<WorkloadKind<never>, 'conditions'>,
   { status }: Workload,
 ): Pick<FleetInput<unknown>, 'failures'> {
-  const message = (type: string) =>
+  const message = (type: string | undefined) =>
     status?.conditions?.find((condition) => condition.type === type && condition.status === 'True')?.message;
-  const scale = message(failedScale);
-  const update = message(failedUpdate);
+  const scale = message(conditions?.failedScale);
+  const update = message(conditions?.failedUpdate);
   if (scale === undefined && update === undefined) return {};
   return { failures: { ...(scale !== undefined && { scale }), ...(update !== undefined && { update }) } };
 }
@@ -246,15 +245,15 @@ function pathText(path: PodPath): string {
 
 /** Which pods the roll-out disrupts next, once it has a permit. */
 function nextNotes<Owner extends Workload, Input extends FleetInput<Owner>>(
-  { planner }: WorkloadKind<Owner, Input>,
+  kind: WorkloadKind<Owner, Input>,
   input: Input,
 ): readonly string[] {
-  const choice = planner.chooseBatch(input);
+  const choice = kind.planner.chooseBatch(input);
   if (choice.kind !== 'pods') return [];
   const pods = podsOf(choice.batch);
   const names = pods.slice(0, mostNamed).map(({ name, how }) => `${name} (${howTexts[how]})`);
   const more = pods.length - names.length;
-  const what = undoIn(input.owner) ? 'next to go back' : 'next to be updated';
+  const what = undoIn(kind, input.owner) ? 'next to go back' : 'next to be updated';
   return [`${what}: ${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`];
 }
 
@@ -274,12 +273,13 @@ function terminatingNotes({ pods, nowMs }: FleetInput<unknown>): readonly string
 }
 
 function commandsFor<Owner extends Workload>(
-  kind: Pick<WorkloadKind<Owner>, 'versions' | 'shortNames' | 'olderStrategy'>,
+  kind: Pick<WorkloadKind<Owner>, 'versions' | 'shortNames' | 'olderStrategy' | 'countsOf' | 'rollOut'>,
   owner: Owner,
   waits: readonly ExplainedWait[],
   { operation, means, readAs }: Around,
 ): readonly HelpfulCommand[] {
   const { namespace, name } = owner.metadata;
+  const undo = undoIn(kind, owner);
   const [stored] = kind.versions;
   const word = kind.shortNames[0] ?? `${stored.plural}.${stored.group}`;
   const signal = (command: Parameters<typeof signalCommand>[1], effect: string, target?: string): HelpfulCommand => ({
@@ -376,13 +376,13 @@ function commandsFor<Owner extends Workload>(
     }
   });
   const isRolling =
-    !isAborted && mayRun(operation) && (operation.kind === 'found' || isUpdating(owner) || undoIn(owner) !== undefined);
+    !isAborted && mayRun(operation) && (operation.kind === 'found' || isUpdating(kind, owner) || undo !== undefined);
   const steering = isRolling
     ? [
         ...(isPaused ? [] : [signal('pause', 'disrupts no further pod')]),
         signal('abort', 'stops the roll-out where it is'),
-        ...(undoIn(owner) === undefined ? [signal('undo', 'returns updated pods to the previous revision')] : []),
-        ...(undoIn(owner) && !isPaused ? [endsUndo] : []),
+        ...(undo === undefined ? [signal('undo', 'returns updated pods to the previous revision')] : []),
+        ...(undo && !isPaused ? [endsUndo] : []),
         {
           command: `kubectl -n ${namespace} annotate ${word} ${name} windlass.io/command=pause`,
           effect: 'the same without permission to signal workflows; other commands likewise',
@@ -397,10 +397,14 @@ function commandsFor<Owner extends Workload>(
 type KnownReason = FleetWaitReason | keyof typeof podWaits | 'BudgetRoundsToZero' | 'OrdinalNotAvailable';
 
 /** The undo that an operator has ordered of the present update. */
-function undoIn(owner: Workload) {
-  return ordersFor(ordersOf(owner), owner.status?.updateRevision ?? '')?.undo;
+function undoIn<Owner extends Workload>(kind: Pick<WorkloadKind<Owner>, 'countsOf'>, owner: Owner) {
+  return ordersFor(ordersOf(owner), podCountsOf(kind, owner).revision ?? '')?.undo;
 }
 
-function isUpdating({ status }: Workload): boolean {
-  return status?.updateRevision !== status?.currentRevision;
+function isUpdating<Owner extends Workload>(
+  kind: Pick<WorkloadKind<Owner>, 'countsOf' | 'rollOut'>,
+  owner: Owner,
+): boolean {
+  const { revision, before, updated } = podCountsOf(kind, owner);
+  return before === undefined ? updated < kind.rollOut.wanted(owner) : revision !== before;
 }

@@ -1,5 +1,6 @@
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
 import { cloneSetWorkload } from '../cloneset.ts';
+import { daemonSetWorkload } from '../daemon-set.ts';
 import { statefulSetWorkload } from '../stateful-set.ts';
 import type { RolloutKind } from './kind.ts';
 import { sidecarSetRollout } from './sidecar-set.ts';
@@ -16,6 +17,7 @@ const rolloutsOfKinds: PerKind<RolloutKind> = {
   NodeImage: 'none',
   SidecarSet: sidecarSetRollout,
   StatefulSet: workloadRollout(statefulSetWorkload),
+  DaemonSet: workloadRollout(daemonSetWorkload),
 };
 
 /** Every kind whose changes are rolled out. */

@@ -8,7 +8,7 @@ import { ordersFor } from '../../plan/fleet/roll-out-orders.ts';
 import type { Workload } from '../../plan/fleet/workload.ts';
 import { attempt, CommandFailed } from '../failure.ts';
 import { listAll } from '../reads.ts';
-import type { WorkloadKind } from '../workload.ts';
+import { podCountsOf, type WorkloadKind } from '../workload.ts';
 import { isObserved, type Progress, type RolloutKind } from './kind.ts';
 
 /** The roll-outs of a kind that keeps pods. */
@@ -40,9 +40,10 @@ async function workloadRevisions(
 
 /** KK-7, KK-8, KK-10: the texts of the last lines are those that scripts look for. */
 function progressOf<Owner extends Workload, Input extends FleetInput<Owner>>(
-  { versions: [{ kind }], replicas, rollOut: { title, ...rollOut } }: WorkloadKind<Owner, Input>,
+  kind: WorkloadKind<Owner, Input>,
   owner: Owner,
 ): Progress {
+  const { title, ...rollOut } = kind.rollOut;
   const { metadata, spec, status } = owner;
   if (spec.updateStrategy?.type === 'OnDelete') {
     throw new CommandFailed('rollout status is only available for RollingUpdate strategy type');
@@ -50,17 +51,16 @@ function progressOf<Owner extends Workload, Input extends FleetInput<Owner>>(
   const waiting = (line: string): Progress => ({ line, isDone: false });
   if (status === undefined || !isObserved(owner)) return waiting(`Waiting for ${title} spec update to be observed...`);
   if (status.conditions?.some(({ reason }) => reason === 'ProgressDeadlineExceeded')) {
-    throw new CommandFailed(`${kind.toLowerCase()} "${metadata.name}" exceeded its progress deadline`);
+    throw new CommandFailed(`${kind.versions[0].kind.toLowerCase()} "${metadata.name}" exceeded its progress deadline`);
   }
 
   const wanted = Math.max(rollOut.wanted(owner), 0);
-  const { updatedReplicas: updated = 0, updatedAvailableReplicas: available = 0, updateRevision = '' } = status;
-  const { availableReplicas = 0 } = status;
-  const undo = ordersFor(ordersOf(owner), updateRevision)?.undo;
+  const { updated, updatedAvailable, available, revision = '' } = podCountsOf(kind, owner);
+  const undo = ordersFor(ordersOf(owner), revision)?.undo;
   if (undo) {
     return waiting(
       updated > 0
-        ? `Waiting for the undo to finish: ${updated} out of ${replicas(owner)} pods have yet to go back to ${undo.to}...`
+        ? `Waiting for the undo to finish: ${updated} out of ${kind.replicas(owner)} pods have yet to go back to ${undo.to}...`
         : `undo complete: all pods have gone back to ${undo.to}...`,
     );
   }
@@ -69,9 +69,9 @@ function progressOf<Owner extends Workload, Input extends FleetInput<Owner>>(
       `Waiting for partitioned roll out to finish: ${updated} out of ${wanted} new pods have been updated...`,
     );
   }
-  if (available < wanted) return waiting(`Waiting for ${wanted - available} pods to be ready...`);
+  if (updatedAvailable < wanted) return waiting(`Waiting for ${wanted - updatedAvailable} pods to be ready...`);
   const left = rollOut.waitsFor?.(owner, wanted);
   if (left !== undefined) return waiting(left);
-  const line = `${title} rolling update complete ${availableReplicas} pods at revision ${updateRevision}...`;
+  const line = `${title} rolling update complete ${available} pods at revision ${status.updateRevision ?? ''}...`;
   return { line: rollOut.lastLine?.(owner) ?? line, isDone: true };
 }

@@ -42,6 +42,7 @@ const pageNames: Readonly<Record<KindName, string>> = {
   NodeImage: 'node-image',
   SidecarSet: 'sidecar-set',
   StatefulSet: 'stateful-set',
+  DaemonSet: 'daemon-set',
 };
 
 /** All generated files with their expected content. */

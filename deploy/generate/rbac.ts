@@ -1,5 +1,6 @@
 import { cloneSets } from '../../api/cloneset/types.ts';
 import { installation } from '../../api/core/well-known.ts';
+import { daemonSets } from '../../api/daemon-set/types.ts';
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
 import { statefulSets } from '../../api/stateful-set/types.ts';
 import { recreateRequestRights } from './rights/container-recreate-request.ts';
@@ -25,6 +26,7 @@ const rightsOfKinds: PerKind<Rights> = {
   NodeImage: nodeImageRights,
   SidecarSet: sidecarSetRights,
   StatefulSet: workloadRights(statefulSets),
+  DaemonSet: workloadRights(daemonSets),
 };
 
 const allRights: readonly Rights[] = [podRights, ...partsOf(rightsOfKinds), sharedRights];

@@ -2,6 +2,7 @@ import { enumerated } from '../../api/base/enumerated.ts';
 import { cloneSetMark } from '../../api/cloneset/types.ts';
 import { launchMark } from '../../api/container-launch-priority.ts';
 import { group, installation, windlassAnnotation } from '../../api/core/well-known.ts';
+import { daemonSets } from '../../api/daemon-set/types.ts';
 import { fleetResources, workloadKindNames } from '../../api/fleet/fleet-kinds.ts';
 import { injectedEnv, injectedListAnnotation, sidecarSetLabel } from '../../api/sidecar-set/marks.ts';
 import { sidecarSets } from '../../api/sidecar-set/types.ts';
@@ -66,6 +67,9 @@ function isNameAt(object: string, name: string): string {
 }
 
 const isOurs = `owner.apiVersion.startsWith('${group.apps}/')`;
+const isAdopter =
+  `owner.kind == '${daemonSets.kind}' || ` +
+  `(owner.kind == '${statefulSets.kind}' && ${isNameAt('object', 'owner.name')})`;
 const isWorkload = `${isOurs} && owner.kind in [${workloadKindNames.map((kind) => `'${kind}'`).join(', ')}]`;
 
 /** These fields are as they were. */
@@ -145,13 +149,14 @@ const pods: Policy = {
         name: 'onlyAdopts',
         expression:
           `request.operation == 'UPDATE' && !${isControlled('oldObject')} && ` +
-          `${isControlled('object', `${isOurs} && owner.kind == '${statefulSets.kind}' && ${isNameAt('object', 'owner.name')}`)} && ` +
+          `${isControlled('object', `${isOurs} && (${isAdopter})`)} && ` +
           'object.spec == oldObject.spec && ' +
           `${same('metadata.?labels', 'metadata.?annotations', 'metadata.?finalizers')} && ` +
           `${ownersOf('oldObject')}.all(owner, owner in ${ownersOf('object')}) && ` +
           `${ownersOf('object')}.size() == ${ownersOf('oldObject')}.size() + 1`,
       },
-      'A pod without a controller becomes that of the StatefulSet whose name it has. Nothing else of the pod changes.',
+      'A pod without a controller becomes that of a DaemonSet, or of the StatefulSet whose name it has. Nothing else of the pod ' +
+        'changes.',
     ),
   ],
   validations: [
@@ -160,8 +165,8 @@ const pods: Policy = {
         'variables.onlyRemovesCommand || variables.onlyUpdatesSidecars || variables.onlyAdopts || ' +
         isControlled('variables.pod', isWorkload),
       message:
-        `the watcher may only write pods that ${controllers} controls, images of sidecars that were injected, adopt pods of ` +
-        `StatefulSets, and remove the annotation ${command}`,
+        `the watcher may only write pods that ${controllers} controls, images of sidecars that were injected, adopt pods for ` +
+        `StatefulSets and DaemonSets, and remove the annotation ${command}`,
       reason: 'Forbidden',
     },
     explained(

@@ -1,6 +1,7 @@
 /** New pods of a DaemonSet (AD §4). */
 import { type JsonObject, objectOr } from '../../api/base/json.ts';
 import { perObject } from '../../api/base/per-object.ts';
+import { onNode } from '../../api/core/pod.ts';
 import { daemonSetDefault, daemonSetMark } from '../../api/daemon-set/types.ts';
 import { templateOf } from '../../api/fleet/revision.ts';
 import { drawnId } from '../fleet/drawn-id.ts';
@@ -37,10 +38,9 @@ function typeOf({ rollingUpdate }: DaemonSetScene) {
 /** AD §4: in place of all that the template requires of a node, its name; and the tolerations of every such pod. */
 function placedOn(node: string, template: JsonObject): JsonObject {
   const affinity = objectOr(objectOr(template.spec).affinity);
-  const byName = { matchFields: [{ key: 'metadata.name', operator: 'In', values: [node] }] };
   const nodeAffinity = {
     ...objectOr(affinity.nodeAffinity),
-    requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [byName] },
+    requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields: [{ ...onNode(node) }] }] },
   };
   return {
     affinity: { ...affinity, nodeAffinity },

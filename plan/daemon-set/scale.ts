@@ -9,6 +9,7 @@
  */
 import { daemonSetEvent } from '../../api/daemon-set/types.ts';
 import type { ScalePlan } from '../fleet/kind.ts';
+import { first } from '../fleet/order.ts';
 import { deletion } from '../fleet/pod-writes.ts';
 import { asSeen, type FleetPod, isPodReady } from '../fleet/pods.ts';
 import type { Intention } from '../fleet/steps.ts';
@@ -40,15 +41,17 @@ export function planScale(scene: DaemonSetScene): DaemonSetScale {
     events: acting.flatMap(({ pod }) => failureEvents(failed.due, pod)),
     missing: creations.length,
     surplus: going.length,
-    isSettled: creations.length === 0 && going.length === 0 && places.every(isSettled),
+    isSettled: creations.length === 0 && going.length === 0 && places.every((place) => isSettled(scene, place)),
     spared: named.spared,
     backingOff,
     againAtMs: failed.later.map(({ dueAtMs }) => dueAtMs),
   };
 }
 
-function isSettled({ pods }: Place): boolean {
-  return pods.length <= 1 && pods.every((pod) => !pod.isTerminating && !pod.isSpecified);
+/** AD-37: while updates are stopped, labels are not looked at either. */
+function isSettled({ strategy }: DaemonSetScene, { pods }: Place): boolean {
+  const isStopped = strategy.isOnDelete || strategy.isPaused;
+  return pods.length <= 1 && pods.every((pod) => !pod.isTerminating && (isStopped || !pod.isSpecified));
 }
 
 /** AD-20, AD-22: the nodes that are to get a pod, in the order of their names. */
@@ -126,8 +129,10 @@ function surplusAt(scene: DaemonSetScene, { eligibility, pods, fresh, old }: Pla
   const leaving = present.filter(isLeaving);
   const isStaying = (pod: FleetPod) => !isLeaving(pod) && !isFailed(pod);
   if (!isSurging(scene)) return [...leaving, ...present.filter(isStaying).slice(1)];
-  const [new_, ...moreNew] = fresh.filter(isStaying);
-  const [old_, ...moreOld] = old.filter(isStaying);
+  // of several, one that serves is kept: an undo may find two that are to be replaced
+  const serving = first<FleetPod>((pod) => pod.isAvailable);
+  const [new_, ...moreNew] = fresh.filter(isStaying).toSorted(serving);
+  const [old_, ...moreOld] = old.filter(isStaying).toSorted(serving);
   const isReplaced = new_ !== undefined && old_ !== undefined && (!isPodReady(old_.pod) || new_.isAvailable); // AD-35a
   return [...leaving, ...moreNew, ...moreOld, ...(isReplaced ? [old_] : [])];
 }

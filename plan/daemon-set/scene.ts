@@ -8,9 +8,10 @@ import type { DaemonSet } from '../../api/daemon-set/types.ts';
 import { type DaemonSetRollingUpdate, daemonSetDefault, daemonSetMark } from '../../api/daemon-set/types.ts';
 import { first, inOrder } from '../fleet/order.ts';
 import type { FleetPod } from '../fleet/pods.ts';
-import { type FleetScene, isAtGoal, isInDoubt } from '../fleet/scene.ts';
+import { type FleetScene, type ImagesAhead, isAtGoal, isInDoubt } from '../fleet/scene.ts';
 import { isDrained } from '../fleet/update.ts';
 import { type Eligibility, eligibilityIn } from './eligible.ts';
+import { imagesAhead } from './images-ahead.ts';
 import type { DaemonSetInput } from './input.ts';
 
 /** A node that runs a pod of the DaemonSet, should run one, or has one. */
@@ -31,6 +32,7 @@ export interface Place {
 /** Everything that the parts of a pass share. */
 export interface DaemonSetScene extends FleetScene<DaemonSet, DaemonSetInput> {
   readonly rollingUpdate: DaemonSetRollingUpdate;
+  readonly ahead: ImagesAhead;
   /** In ascending order of their names. */
   readonly places: readonly Place[];
   /** Pods that are waiting for a node that does not exist. */
@@ -72,13 +74,11 @@ export function daemonSetScene(scene: FleetScene<DaemonSet, DaemonSetInput>): Da
     !pod.spec.nodeName && !nodes.has(nodeOf(pod) ?? '') && nodeOf(pod) !== undefined;
   return {
     ...scene,
-    ...{ counted, rollingUpdate, ...budgetsOf(rollingUpdate, replicas) },
+    ...{ counted, rollingUpdate, ahead: imagesAhead(scene), ...budgetsOf(rollingUpdate, replicas) },
     places: places.toSorted((left, right) => compareGoStrings(left.node, right.node)),
     lost: counted.filter(isLost),
     // AD-23: of the nodes that there are now
-    partition: isUndo
-      ? 0
-      : atLeast(0, countOf(rollingUpdate.partition ?? daemonSetDefault.partition, replicas, 'down')),
+    partition: isUndo ? 0 : partitionOf(rollingUpdate, replicas),
     burst: burstOf(owner.spec.burstReplicas, replicas),
   };
 }
@@ -117,6 +117,11 @@ const eligibilitiesOf = perObject(({ owner, nodes }: DaemonSetInput): ReadonlyMa
 /** How many nodes should run a pod. */
 export function desiredNumber(input: DaemonSetInput): number {
   return [...eligibilitiesOf(input).values()].filter((eligibility) => eligibility === 'runs').length;
+}
+
+/** How many of these nodes stay old (AD-31). */
+export function partitionOf({ partition }: Pick<DaemonSetRollingUpdate, 'partition'> = {}, desired: number): number {
+  return atLeast(0, countOf(partition ?? daemonSetDefault.partition, desired, 'down'));
 }
 
 /** AD §2, AD-30: one that is absent is 0 where the other one is given; of two that are 0, maxUnavailable is 1. */

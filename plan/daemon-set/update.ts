@@ -6,6 +6,7 @@
  * beside its old one. Nodes outside of the selection count for nothing.
  */
 
+import { beforeDelete } from '../fleet/lifecycle.ts';
 import { first, inOrder } from '../fleet/order.ts';
 import type { FleetPod } from '../fleet/pods.ts';
 import { isAtGoal, skippedPods, type UpdateDemand } from '../fleet/scene.ts';
@@ -86,6 +87,8 @@ export function updateLine(scene: DaemonSetScene, { selected }: DaemonSetDemand)
         ),
       ),
     passesOver: true, // AD-32: in any order
+    // A mark is for deletions that have to wait: for a hook, or for the new pod beside it.
+    deletes: ({ pod }) => !isSurging(scene) && beforeDelete(pod, scene.strategy.lifecycle) === 'delete',
     admits(pod) {
       if (begun >= burst) return false; // AD-34
       const isFree = isGranted(scene, pod) || !pod.isAvailable;

@@ -5,7 +5,7 @@ import type { Situation } from '../fleet/kind.ts';
 import { isAtGoal } from '../fleet/scene.ts';
 import * as fleet from '../fleet/waits.ts';
 import type { DaemonSetScale } from './scale.ts';
-import { type DaemonSetScene, isSurging } from './scene.ts';
+import { type DaemonSetScene, isSurging, type Place } from './scene.ts';
 import type { DaemonSetDemand } from './update.ts';
 
 /** A pass after its decisions. */
@@ -22,6 +22,7 @@ export const daemonSetRules: readonly Rule<DaemonSetSituation>[] = [
   surgeSpent,
   ...fleet.last,
   nodeNotSelected,
+  nodeDoesNotFit,
 ];
 
 const own = { texts: daemonSetWaits };
@@ -49,7 +50,21 @@ function surgeSpent({ scene, update }: DaemonSetSituation): Wait | undefined {
 function nodeNotSelected({ scene, update }: DaemonSetSituation): Wait | undefined {
   if (update.stop.kind !== 'done') return undefined;
   const left = scene.places.filter(({ isSelected, old }) => !isSelected && old.some((pod) => !isAtGoal(scene, pod)));
-  if (left.length === 0) return undefined;
-  const nodes = left.map(({ node }) => `node/${node}`);
-  return waitFor('NodeNotSelected', nodes, daemonSetWaits.NodeNotSelected);
+  return waitForNodes('NodeNotSelected', left);
+}
+
+/** AD-10, AD-35: a new pod beside the old one would not be scheduled. */
+function nodeDoesNotFit({ scene, update }: DaemonSetSituation): Wait | undefined {
+  if (!isSurging(scene)) return undefined;
+  const { selected } = update.demand;
+  const left = selected.filter(
+    ({ eligibility, old }) => eligibility === 'continues' && old.some((pod) => !isAtGoal(scene, pod)),
+  );
+  return waitForNodes('NodeDoesNotFit', left);
+}
+
+function waitForNodes(reason: 'NodeNotSelected' | 'NodeDoesNotFit', places: readonly Place[]): Wait | undefined {
+  if (places.length === 0) return undefined;
+  const nodes = places.map(({ node }) => `node/${node}`);
+  return waitFor(reason, nodes, daemonSetWaits[reason]);
 }

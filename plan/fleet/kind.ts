@@ -88,7 +88,7 @@ export interface FleetPlanner<
   /** The desired status. */
   status(scene: Scene, news: PassNews): Owner['status'] & object;
   /** Which images are pulled ahead, where that is decided otherwise than for updates in place. Absent: it is not. */
-  preDownload?(scene: Scene): readonly Intention[];
+  preDownload?(scene: Scene, demand: Demand): readonly Intention[];
   /** What else is to be done for PVCs and others. Absent: nothing. */
   upkeep?(situation: Situation<Scene, Scale, Demand>): readonly Intention[];
   /** A merge patch of the spec that removes what has been done. Absent: none. */

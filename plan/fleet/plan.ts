@@ -89,7 +89,7 @@ export function planFleet<
         limit: owner.spec.revisionHistoryLimit ?? revisionHistoryLimit,
         forgetsCurrent: !planner.revisions.keepsCurrent,
       }),
-      ...(planner.preDownload?.(scene) ?? planPreDownload(scene, update.demand)),
+      ...(planner.preDownload?.(scene, update.demand) ?? planPreDownload(scene, update.demand)),
     ],
     disruption: starts.disruption,
     ...(!isWaiting && { trials: update.trials }),

@@ -36,7 +36,7 @@ export function prefetchOf(scene: FleetScene): Prefetch | undefined {
   const isOpen = update.metadata.annotations?.[windlassAnnotation.prefetched] === prefetchedMark(update);
   if (share === undefined || isOpen || scene.isUndo || input.nodeImages === undefined || !isOn(scene)) return undefined;
   const images = changedImages(scene);
-  if (images.length === 0 || !isInPlace(scene)) return undefined;
+  if (images.length === 0 || !goesAhead(scene)) return undefined;
 
   const { nodeImages } = input;
   const skip = skippedPods(scene);
@@ -56,16 +56,26 @@ export function planPreDownload(scene: FleetScene, { left }: UpdateDemand): read
   if (!isOn(scene) || scene.isUndo || steps.length > 0) return [];
 
   const prefetch = left > 0 ? prefetchOf(scene) : undefined;
-  const isAwaited = prefetch !== undefined && !prefetch.isReached;
-  const decision = decide(scene, isAwaited);
+  return aheadSteps(scene, { prefetch, decision: decide(scene, isAwaited(prefetch)), settings: strategy.preDownload });
+}
+
+/** Whether the roll-out waits for images. */
+export function isAwaited(prefetch: Prefetch | undefined): prefetch is Prefetch {
+  return prefetch !== undefined && !prefetch.isReached;
+}
+
+/** The jobs that this requires, and what is recorded on the revision. */
+export function aheadSteps(scene: FleetScene, { prefetch, decision, settings }: AheadDecision): readonly Intention[] {
+  const { pullJobs = [] } = scene.input;
+  const { update } = scene.revisions;
   const there = new Set(pullJobs.map(({ metadata }) => metadata.name));
-  const spent = prefetch && isAwaited ? spentJobs(scene, prefetch) : [];
+  const spent = isAwaited(prefetch) ? spentJobs(scene, prefetch) : [];
   // A job that a roll-out waits for is recreated when it is gone: it was deleted, or its TTL has expired.
   const jobs =
-    decision === 'created' || isAwaited
+    decision === 'created' || isAwaited(prefetch)
       ? changedImages(scene)
           .filter((changed) => !there.has(aheadJobName(update, changed)))
-          .map((changed) => jobFor(scene, changed, strategy.preDownload))
+          .map((changed) => jobFor(scene, changed, settings))
       : [];
   const marks = {
     ...(decision && { labels: { [preDownloadMark[decision]]: 'true' } }),
@@ -78,6 +88,16 @@ export function planPreDownload(scene: FleetScene, { left }: UpdateDemand): read
   }
   return isMarking ? [{ kind: 'patchRevision', revision: asSeen(update), patch: { metadata: marks } }] : [];
 }
+
+export interface AheadDecision {
+  /** The images that the roll-out waits for. Undefined: it waits for none. */
+  readonly prefetch: Prefetch | undefined;
+  /** What is decided about the revision now. Undefined: nothing. */
+  readonly decision: keyof typeof preDownloadMark | undefined;
+  readonly settings: JobSettings | undefined;
+}
+
+type JobSettings = Partial<Pick<PreDownloadSettings, 'parallelism' | 'timeoutSeconds'>>;
 
 /** The jobs are deleted. */
 export function withoutJobs(jobs: readonly ImagePullJob[]): readonly Intention[] {
@@ -94,30 +114,32 @@ function spentJobs({ input, revisions }: FleetScene, { open }: Prefetch): readon
 }
 
 /** CS-101: the decision about this revision; undefined when it was made already, or is to be made later. */
-function decide(scene: FleetScene, isAwaited: boolean): keyof typeof preDownloadMark | undefined {
+function decide(scene: FleetScene, mustWait: boolean): keyof typeof preDownloadMark | undefined {
   const { strategy, replicas, revisions, counted } = scene;
   const { update } = revisions;
   const { labels = {} } = update.metadata;
   if (preDownloadMark.created in labels || preDownloadMark.ignored in labels) return undefined;
-  if (isAwaited) return 'created';
+  if (mustWait) return 'created';
 
   const { minUpdatedReadyPods = 0, isOneBatch = true } = strategy.preDownload ?? {};
   const ready = counted.filter((pod) => pod.isServing && isOfRevision(pod, update.metadata.name));
   if (ready.length < minUpdatedReadyPods) return undefined;
-  return replicas <= fewPods || isOneBatch || !isInPlace(scene) ? 'ignored' : 'created';
+  return replicas <= fewPods || isOneBatch || !goesAhead(scene) ? 'ignored' : 'created';
 }
 
 /** This many pods are updated before a job would help them. */
 const fewPods = 3;
 
 /** CS-100. */
-function isOn({ input }: FleetScene): boolean {
+function isOn({ input, ahead }: FleetScene): boolean {
+  if (ahead) return ahead.isOn;
   const { PreDownloadImageForInPlaceUpdate, KruiseDaemon, ImagePullJobGate } = input.gates;
   return PreDownloadImageForInPlaceUpdate && KruiseDaemon && ImagePullJobGate;
 }
 
-/** Whether pods go from the current revision to the new one in place. */
-function isInPlace({ strategy, scheme, revisions, input }: FleetScene): boolean {
+/** Whether pods go from the current revision to the new one in a way for which images are pulled ahead. */
+function goesAhead({ strategy, scheme, revisions, input, ahead }: FleetScene): boolean {
+  if (ahead) return !strategy.isOnDelete;
   if (strategy.isOnDelete || strategy.preDownload === undefined) return false;
   const { kind } = decideInPlace({
     policy: strategy.podUpdatePolicy,
@@ -130,8 +152,8 @@ function isInPlace({ strategy, scheme, revisions, input }: FleetScene): boolean 
 }
 
 /** PRE-5. */
-function changedImages({ revisions }: FleetScene): readonly ChangedImage[] {
-  return imagesBeside(revisions.update, revisions.current);
+function changedImages({ revisions, ahead }: FleetScene): readonly ChangedImage[] {
+  return ahead?.images ?? imagesBeside(revisions.update, revisions.current);
 }
 
 /** The images of a revision that another one does not have in the same container. */
@@ -151,10 +173,10 @@ export function imagesOf(revision: ControllerRevision): readonly ChangedImage[] 
 }
 
 /** CS-102, CS-103. */
-export function jobFor(
+function jobFor(
   { resource, owner, revisions }: FleetScene,
   changed: ChangedImage,
-  settings: Partial<Pick<PreDownloadSettings, 'parallelism' | 'timeoutSeconds'>> = {},
+  settings: JobSettings = {},
 ): JsonObject {
   const { update } = revisions;
   const hash = shortHash(update.metadata.name);

@@ -12,6 +12,7 @@ import type { PodUpdatePolicy } from './in-place/decide.ts';
 import type { FleetInput } from './input.ts';
 import type { Undo } from './permit.ts';
 import { type FleetPod, isOfRevision } from './pods.ts';
+import type { ChangedImage } from './prefetch.ts';
 import type { Revisions } from './revisions.ts';
 import { isHeld, ordersFor, undoOf } from './roll-out-orders.ts';
 import { type PodVolumes, unchangedVolumes } from './volumes.ts';
@@ -45,6 +46,8 @@ export interface FleetScene<Owner extends Workload = Workload, Input extends Fle
   readonly isHeldByOperator: boolean;
   /** What operators have decided about what is to be done now. */
   readonly orders: RollOutOrders | undefined;
+  /** Images that are pulled ahead of updates of whatever type. Absent: of updates in place, those that change. */
+  readonly ahead?: ImagesAhead;
   /** The volumes of a pod that are expanded with its update. Absent: PVCs stay as they are. */
   readonly volumes?: (pod: FleetPod) => PodVolumes;
 }
@@ -106,6 +109,12 @@ export interface PreDownloadSettings {
   readonly minUpdatedReadyPods: number;
   /** All pods may be updated at once, so that a job would help none of them. */
   readonly isOneBatch: boolean;
+}
+
+export interface ImagesAhead {
+  /** Whether the feature gates allow it. */
+  readonly isOn: boolean;
+  readonly images: readonly ChangedImage[];
 }
 
 /** What a person can do about each, in the words of the kind. */

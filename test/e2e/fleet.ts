@@ -5,6 +5,7 @@ import { apiVersionOf, type KubeObject, type Resource } from '../../api/core/met
 import type { Pod } from '../../api/core/pod.ts';
 import type { PodTemplate } from '../../api/core/pod-template.ts';
 import { kubeResource, windlassAnnotation } from '../../api/core/well-known.ts';
+import { daemonSets } from '../../api/daemon-set/types.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
 import { ordersOf, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { type KubeClient, pathOf } from '../../kube/client.ts';
@@ -21,17 +22,33 @@ export interface FleetObject extends KubeObject {
   readonly spec: { readonly replicas?: number; readonly template: PodTemplate };
   readonly status?: {
     readonly observedGeneration?: number;
-    readonly readyReplicas: number;
-    readonly availableReplicas?: number;
+    readonly readyReplicas?: number;
     readonly updatedReadyReplicas?: number;
+    /** Of a DaemonSet. */
+    readonly numberReady?: number;
+    readonly updatedNumberScheduled?: number;
     readonly waitingFor?: { readonly reason: string; readonly unblock?: string };
     readonly rollOut?: RollOutOrders;
   };
 }
 
+function readyIn(status: FleetObject['status']): number | undefined {
+  return status?.readyReplicas ?? status?.numberReady;
+}
+
+function updatedIn(status: FleetObject['status']): number | undefined {
+  return status?.updatedReadyReplicas ?? status?.updatedNumberScheduled;
+}
+
+/** Whether the nodes say how many pods there are. */
+function goesByNodes({ kind }: Resource): boolean {
+  return kind === daemonSets.kind;
+}
+
 /** How a fleet differs from three pods of two containers of a CloneSet that are updated in place, one at a time. */
 export interface FleetOptions {
   readonly resource?: Resource;
+  /** Of a DaemonSet: how many nodes it finds. */
   readonly replicas?: number;
   readonly rollingUpdate?: JsonObject;
   readonly spec?: JsonObject;
@@ -64,14 +81,24 @@ export class Fleet<Owner extends FleetObject = CloneSet> {
   private constructor(
     world: FleetWorld,
     namespace: string,
-    { resource, set, watch }: { readonly resource: Resource; readonly set: FleetObject; readonly watch: FleetWatch },
+    {
+      resource,
+      set,
+      watch,
+      replicas,
+    }: {
+      readonly resource: Resource;
+      readonly set: FleetObject;
+      readonly watch: FleetWatch;
+      readonly replicas: number;
+    },
   ) {
     this.#world = world;
     this.#resource = resource;
     this.namespace = namespace;
     this.watch = watch;
     this.uid = set.metadata.uid;
-    this.replicas = set.spec.replicas ?? 1;
+    this.replicas = replicas;
   }
 
   /** Applies the workload, and waits until all pods are ready. */
@@ -89,10 +116,14 @@ export class Fleet<Owner extends FleetObject = CloneSet> {
       kind: resource.kind,
       metadata: { namespace, name: 'web' },
       spec: {
-        replicas,
+        ...(goesByNodes(resource) ? {} : { replicas }),
         selector: { matchLabels: { app: 'web' } },
         updateStrategy: {
-          rollingUpdate: { podUpdatePolicy: 'InPlaceIfPossible', maxUnavailable: 1, ...options.rollingUpdate },
+          rollingUpdate: {
+            [goesByNodes(resource) ? 'rollingUpdateType' : 'podUpdatePolicy']: 'InPlaceIfPossible',
+            maxUnavailable: 1,
+            ...options.rollingUpdate,
+          },
         },
         ...options.spec,
         template: {
@@ -101,8 +132,8 @@ export class Fleet<Owner extends FleetObject = CloneSet> {
         },
       },
     } as never);
-    const fleet = new Fleet<Owner>(world, namespace, { resource, set, watch });
-    await fleet.until('all pods to be ready', ({ status }) => status?.readyReplicas === replicas);
+    const fleet = new Fleet<Owner>(world, namespace, { resource, set, watch, replicas });
+    await fleet.until('all pods to be ready', ({ status }) => readyIn(status) === replicas);
     watch.take();
     for (const pod of fleet.pods().values()) {
       for (const { name, restartCount } of pod.status?.containerStatuses ?? []) {
@@ -170,7 +201,7 @@ export class Fleet<Owner extends FleetObject = CloneSet> {
   async untilUpdated(pods: number): Promise<Owner> {
     return await this.until(
       `${pods} updated pods`,
-      ({ status }) => status?.updatedReadyReplicas === pods && status.readyReplicas === this.replicas,
+      ({ status }) => updatedIn(status) === pods && readyIn(status) === this.replicas,
     );
   }
 

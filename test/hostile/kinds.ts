@@ -5,6 +5,7 @@ import { cloneSets } from '../../api/cloneset/types.ts';
 import { crr } from '../../api/container-recreate-request/types.ts';
 import type { Resource } from '../../api/core/meta.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
+import { daemonSets } from '../../api/daemon-set/types.ts';
 import { imageListPullJobs, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { kindDefinitions } from '../../api/kinds.ts';
 import { fakeNodeImageLabel, nodeImages } from '../../api/node-image/types.ts';
@@ -32,22 +33,23 @@ export const container = (name: string): JsonObject => ({
   command: ['sh', '-c', `trap 'exit 0' TERM; sleep 99999 & wait`],
 });
 
+function workload(name: string, spec: JsonObject): JsonObject {
+  return {
+    metadata: { name },
+    spec: {
+      selector: { matchLabels: { ...labels, set: name } },
+      template: {
+        metadata: { labels: { ...labels, set: name } },
+        spec: { terminationGracePeriodSeconds: 1, containers: [container('app')] },
+      },
+      ...spec,
+    },
+  };
+}
+
 /** An ordinary object of each kind. */
 const attacked: PerKind<AttackedKind> = {
-  CloneSet: {
-    resource: cloneSets,
-    ordinary: (name) => ({
-      metadata: { name },
-      spec: {
-        replicas: 1,
-        selector: { matchLabels: { ...labels, set: name } },
-        template: {
-          metadata: { labels: { ...labels, set: name } },
-          spec: { terminationGracePeriodSeconds: 1, containers: [container('app')] },
-        },
-      },
-    }),
-  },
+  CloneSet: { resource: cloneSets, ordinary: (name) => workload(name, { replicas: 1 }) },
   ContainerRecreateRequest: {
     resource: crr,
     ordinary: (name, pod) => ({
@@ -105,20 +107,8 @@ const attacked: PerKind<AttackedKind> = {
       await kube.patch(sidecarSets, { name }, 'json', [image]);
     },
   },
-  StatefulSet: {
-    resource: statefulSets,
-    ordinary: (name) => ({
-      metadata: { name },
-      spec: {
-        replicas: 1,
-        selector: { matchLabels: { ...labels, set: name } },
-        template: {
-          metadata: { labels: { ...labels, set: name } },
-          spec: { terminationGracePeriodSeconds: 1, containers: [container('app')] },
-        },
-      },
-    }),
-  },
+  StatefulSet: { resource: statefulSets, ordinary: (name) => workload(name, { replicas: 1 }) },
+  DaemonSet: { resource: daemonSets, ordinary: (name) => workload(name, {}) },
   // The watcher alone writes it.
   NodePodProbe: 'none',
 };

@@ -234,9 +234,9 @@ export class PlayedNodes {
         return true;
       }
       case 'deletePod':
-        return this.#change(step.pod.name, { metadata: { deletionTimestamp: timestamp(this.nowMs) } });
+        return this.#change(step.pod.name, deletedAt(this.nowMs));
       case 'recreatePod':
-        return step.mark !== undefined && this.#change(step.pod.name, step.mark.write.patch);
+        return this.#change(step.pod.name, step.mark?.write.patch ?? deletedAt(this.nowMs));
       case 'writePod':
       case 'updatePod':
         if ('drain' in step && step.drain) this.#change(step.pod.name, step.drain.patch);
@@ -297,6 +297,8 @@ export class PlayedNodes {
     return true;
   }
 }
+
+const deletedAt = (atMs: number) => ({ metadata: { deletionTimestamp: timestamp(atMs) } });
 
 /** The names of the volumes, tolerations and so on of a pod that is to be created. */
 export const listIn = (podBody: JsonObject, field: string) => listOr(objectOr(podBody.spec)[field]).map(objectOr);

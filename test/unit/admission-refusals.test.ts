@@ -6,6 +6,7 @@ import { kindDefinitions } from '../../api/kinds.ts';
 import type { PerKind } from '../../api/per-kind.ts';
 import { cloneSetRules } from '../../webhook/cloneset.ts';
 import { reviewRecreateRequest } from '../../webhook/container-recreate-request.ts';
+import { daemonSetRules } from '../../webhook/daemon-set.ts';
 import { reviewImageListPullJob, reviewImagePullJob } from '../../webhook/image-pull-job.ts';
 import { reviewNodeImage } from '../../webhook/node-image.ts';
 import { reviewPod } from '../../webhook/pod.ts';
@@ -100,6 +101,24 @@ const statefulSetPaths = [
   'spec.persistentVolumeClaimRetentionPolicy.whenScaled',
 ];
 
+const badDaemonSet: JsonObject = {
+  selector: { matchLabels: { app: 'web' } },
+  template: { ...template, spec: { restartPolicy: 'Never', activeDeadlineSeconds: 5 } },
+  minReadySeconds: -1,
+  updateStrategy: {
+    rollingUpdate: { rollingUpdateType: 'Surging', partition: 'half', maxUnavailable: 1, maxSurge: 1 },
+  },
+};
+const daemonSetPaths = [
+  'spec.template.spec.restartPolicy',
+  'spec.template.spec.activeDeadlineSeconds',
+  'spec.minReadySeconds',
+  'spec.updateStrategy.rollingUpdate.rollingUpdateType',
+  'spec.updateStrategy.rollingUpdate.maxUnavailable',
+  'spec.updateStrategy.rollingUpdate.partition',
+  'spec.updateStrategy.rollingUpdate.maxSurge',
+];
+
 const cases: PerKind<Case> = {
   CloneSet: {
     review: reviewOfWorkload(cloneSetRules),
@@ -182,6 +201,15 @@ const cases: PerKind<Case> = {
     paths: statefulSetPaths,
     change: badStatefulSet,
     changed: statefulSetPaths,
+  },
+  DaemonSet: {
+    review: reviewOfWorkload(daemonSetRules),
+    version: 'v1beta1',
+    good: { selector: { matchLabels: { app: 'web' } }, template },
+    bad: badDaemonSet,
+    paths: daemonSetPaths,
+    change: badDaemonSet,
+    changed: daemonSetPaths,
   },
   SidecarSet: {
     review: sidecarSetReview,

@@ -66,6 +66,7 @@ describe('registrations', () => {
       ...pulls,
       'msidecarset.kb.io',
       'mstatefulset.kb.io',
+      'mdaemonset.kb.io',
     ];
     expect(shipped.webhooks?.map(({ name }) => name)).toEqual(names);
     expect(registeredPaths(shipped)).toEqual([
@@ -77,10 +78,11 @@ describe('registrations', () => {
       '/mutate-apps-kruise-io-nodeimage',
       '/mutate-apps-kruise-io-sidecarset',
       '/mutate-apps-kruise-io-statefulset',
+      '/mutate-apps-kruise-io-daemonset',
     ]);
     const deletions = deletionOnlyKinds.filter(({ registered }) => registered === 'always');
     expect(validating.webhooks?.map(({ name }) => name)).toEqual([
-      ...['vcloneset.kb.io', 'vpodprobemarker.kb.io', 'vsidecarset.kb.io', 'vstatefulset.kb.io'],
+      ...['vcloneset.kb.io', 'vpodprobemarker.kb.io', 'vsidecarset.kb.io', 'vstatefulset.kb.io', 'vdaemonset.kb.io'],
       ...['vnamespace.kb.io', 'vcustomresourcedefinition.kb.io'],
       ...['vbuiltindeployment.kb.io', 'vbuiltinstatefulset.kb.io', 'vbuiltinreplicaset.kb.io'],
     ]);
@@ -90,6 +92,7 @@ describe('registrations', () => {
       '/validate-apps-kruise-io-podprobemarker',
       '/validate-apps-kruise-io-sidecarset',
       '/validate-apps-kruise-io-statefulset',
+      '/validate-apps-kruise-io-daemonset',
       ...deletionPaths,
     ]);
     expect(shipped.webhooks?.[0]).toMatchObject({ failurePolicy: 'Ignore', timeoutSeconds: 2 });

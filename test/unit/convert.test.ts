@@ -156,6 +156,7 @@ describe('/convert', () => {
       'nodeimages.apps.kruise.io',
       'sidecarsets.apps.kruise.io',
       'statefulsets.apps.kruise.io',
+      'daemonsets.apps.kruise.io',
     ]);
   });
 

@@ -27,6 +27,7 @@ import {
   set,
   template,
 } from '../support/daemon-set-world.ts';
+import { endedTag, nodeImage, tagOf } from '../support/pull-objects.ts';
 import { recorded } from '../support/recorded.ts';
 
 const plan = (owner: DaemonSet, more: Partial<DaemonSetInput> = {}) => daemonSetWorkloads.plan(input(owner, more));
@@ -966,6 +967,33 @@ describe('images pulled ahead', () => {
       { kind: 'deletePullJob' },
     ]);
   });
+
+  it.each(['Standard', 'InPlaceIfPossible'] as const)(
+    'with windlass.io/prefetch no pod is updated before they are on so many nodes: %s',
+    (rollingUpdateType) => {
+      const owner = set({ rollingUpdateType, maxUnavailable: '100%' }, {}, { 'windlass.io/prefetch': '2' });
+      const on = (count: number) =>
+        new Map(
+          nodes(5).map(({ metadata: { name } }, at) => [
+            name,
+            at < count
+              ? nodeImage(name, { app: [tagOf('2')] }, { app: [endedTag('2', 'Succeeded')] })
+              : nodeImage(name),
+          ]),
+        );
+      const given = (count: number) => ({ ...five, permit, nodeImages: on(count) });
+      const early = plan(owner, given(1));
+      expect(early.disruption).toEqual([]);
+      expect(early.status?.waitingFor).toMatchObject({ reason: 'ImageNotReady' });
+      expect(steps(owner, given(1))).toMatchObject([{ kind: 'preDownload', marks: created }]);
+      const later = { ...given(1), revisions: [old, decided] };
+      expect(steps(owner, later)).toMatchObject([{ kind: 'preDownload' }]);
+      expect(plan(owner, given(2)).disruption).toHaveLength(5);
+      expect(steps(owner, { ...given(2), revisions: [old, decided] })).toMatchObject([
+        { kind: 'patchRevision', patch: { metadata: { annotations: { 'windlass.io/prefetched': '2' } } } },
+      ]);
+    },
+  );
 
   it('AD-50, AD-51: without the gate, or with OnDelete, nothing is pulled', () => {
     expect(

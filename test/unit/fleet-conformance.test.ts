@@ -2,12 +2,15 @@ import { describe, expect, it } from '@jest/globals';
 import { statusSchema as cloneSetStatus } from '../../api/cloneset/schema.ts';
 import { cloneSets } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
+import { statusSchema as daemonSetStatus } from '../../api/daemon-set/schema.ts';
+import { daemonSets } from '../../api/daemon-set/types.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, newRevision } from '../../api/fleet/revision.ts';
 import { statusSchema as statefulSetStatus } from '../../api/stateful-set/schema.ts';
 import { statefulSets } from '../../api/stateful-set/types.ts';
 import type { FleetInput } from '../../plan/fleet/input.ts';
 import { cloneSetController } from '../../watcher/kinds/cloneset/controller.ts';
+import { daemonSetController } from '../../watcher/kinds/daemon-set/controller.ts';
 import { statefulSetController } from '../../watcher/kinds/stateful-set/controller.ts';
 import { fleetConformance } from '../support/fleet-conformance.ts';
 import { aPod } from '../support/objects/pod.ts';
@@ -49,6 +52,21 @@ for (const podManagementPolicy of ['Parallel', 'OrderedReady']) {
     }),
   });
 }
+
+fleetConformance({
+  resource: daemonSets,
+  controllerOf: daemonSetController,
+  statusFields: daemonSetStatus.required,
+  adoptable: 'web-stray',
+  hasNoUpdateHook: true,
+  spec: (template, selector) => ({
+    ...{ selector, template },
+    updateStrategy: {
+      type: 'RollingUpdate',
+      rollingUpdate: { rollingUpdateType: 'InPlaceIfPossible', maxUnavailable: 1 },
+    },
+  }),
+});
 
 const nodes = ['node-1', 'node-2', 'node-3'];
 

@@ -83,7 +83,7 @@ function engineOf(report: Partial<OperationReport> | undefined): OperationEngine
 
 const allKinds =
   'clonesets, clone; containerrecreaterequests, crr; podprobemarkers; imagelistpulljobs; imagepulljobs; nodeimages; ' +
-  'sidecarsets; statefulsets.apps.kruise.io, asts; pods, po';
+  'sidecarsets; statefulsets.apps.kruise.io, asts; daemonsets.apps.kruise.io, daemon, ads; pods, po';
 
 describe('kubectl kruise explain while no watcher leads', () => {
   const lease = (secondsAgo: number): KubeObject & { readonly spec: object } => ({

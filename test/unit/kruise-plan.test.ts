@@ -204,7 +204,7 @@ describe('kubectl kruise plan', () => {
     const text = `${stringify(older)}---\n${stringify({ apiVersion: 'v1', kind: 'Service', metadata: { name: 's' } })}`;
     const said = await kubectlKruise(['plan', '-f', '-', '-o', 'yaml'], { cluster, stdin: text });
     expect(said.err).toBe(
-      'note: skipped Service "s" of v1: only CloneSets, SidecarSets and StatefulSets of apps.kruise.io are planned\n',
+      'note: skipped Service "s" of v1: only CloneSets, SidecarSets, StatefulSets and DaemonSets of apps.kruise.io are planned\n',
     );
     expect(said.code).toBe(0);
     expect(said.out).toContain('path: spec.template.spec.containers[0].image');
@@ -287,7 +287,10 @@ describe('kubectl kruise plan', () => {
     [['plan', '-f', '/does/not/exist'], 'the path "/does/not/exist" does not exist'],
     [['plan', '-f', '-', '-o', 'wide'], 'is invalid. Allowed choices are table, name, json, yaml.'],
     [['plan', '-f', '-', '--feature-gates', 'Nonsense=true'], 'unknown feature gate "Nonsense"'],
-    [['plan', '-f', '-'], 'no CloneSet, SidecarSet or StatefulSet of apps.kruise.io among the objects given'],
+    [
+      ['plan', '-f', '-'],
+      'no CloneSet, SidecarSet, StatefulSet or DaemonSet of apps.kruise.io among the objects given',
+    ],
   ])('%j is an error with exit code 1', async (args, message) => {
     const said = await kubectlKruise(args, { cluster: shop(), stdin: '' });
     expect(said).toMatchObject({ code: 1, out: '' });
@@ -324,7 +327,7 @@ describe('kubectl kruise plan', () => {
   it('names in its help each kind that it plans', async () => {
     const { out } = await kubectlKruise(['plan', '--help'], { cluster: smallCluster([]) });
     expect(out.replaceAll(/\s+/g, ' ')).toContain(
-      'applying these CloneSets, SidecarSets and StatefulSets of apps.kruise.io would do',
+      'applying these CloneSets, SidecarSets, StatefulSets and DaemonSets of apps.kruise.io would do',
     );
   });
 

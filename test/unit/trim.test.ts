@@ -478,12 +478,15 @@ describe('trimOf', () => {
     });
   });
 
-  it('keeps of nodes that they are there, their labels and whether they are ready, and leaves other kinds as they are', () => {
+  it('keeps of nodes that they are there, their labels, taints and whether they are ready, and leaves other kinds as they are', () => {
     const node = {
       apiVersion: 'v1',
       kind: 'Node',
       metadata: { ...gatedPod().metadata, labels: { zone: 'a' } },
-      spec: {},
+      spec: {
+        podCIDR: '10.0.0.0/24',
+        taints: [{ key: 'gpu', value: 'yes', effect: 'NoSchedule', timeAdded: createdAt }],
+      },
       status: {
         conditions: [
           { type: 'Ready', status: 'True', message: 'x' },
@@ -492,7 +495,7 @@ describe('trimOf', () => {
       },
     };
     const trimmed = trimOf(kubeResource.nodes)?.(node);
-    expect(trimmed).not.toHaveProperty('spec');
+    expect(trimmed).toHaveProperty('spec', { taints: [{ key: 'gpu', value: 'yes', effect: 'NoSchedule' }] });
     expect(trimmed?.metadata.labels).toEqual({ zone: 'a' });
     expect(trimmed).toMatchObject({ status: { conditions: [{ type: 'Ready', status: 'True' }] } });
     expect(trimOf(kubeResource.pods)?.(gatedPod() as Pod)).toEqual(trimPod(gatedPod()));

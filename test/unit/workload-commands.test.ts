@@ -165,10 +165,10 @@ it('says of which API a StatefulSet is that is not planned', async () => {
     );
   const { notes } = await given(manifestOf(set()), theirs);
   expect(notes).toEqual([
-    'skipped StatefulSet "web" of apps/v1: only CloneSets, SidecarSets and StatefulSets of apps.kruise.io are planned',
+    'skipped StatefulSet "web" of apps/v1: only CloneSets, SidecarSets, StatefulSets and DaemonSets of apps.kruise.io are planned',
   ]);
   await expect(given(theirs)).rejects.toThrow(
-    'no CloneSet, SidecarSet or StatefulSet of apps.kruise.io among the objects given',
+    'no CloneSet, SidecarSet, StatefulSet or DaemonSet of apps.kruise.io among the objects given',
   );
 });
 

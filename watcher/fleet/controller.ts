@@ -86,6 +86,8 @@ export interface FleetDefinition<Owner extends Workload, Input extends FleetInpu
   readonly claimSeries?: (owner: Owner) => readonly string[];
   /** What the planner sees, with what only this kind looks at. */
   readonly input: (input: FleetInput<Owner>) => Input;
+  /** Calls `changed` for each workload of which something changes that only this kind looks at. Absent: there is nothing of that sort. */
+  readonly listen?: (owners: Pick<Cache<Owner>, 'all' | 'onChange'>, changed: (uid: string) => void) => void;
 }
 
 /** Keeps the workloads of one kind, and rolls out what changes. */
@@ -499,12 +501,13 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
         if (before && after === undefined) for (const uid of this.#namesakesOf(before)) edited(uid);
       });
     }
-    // a workload looks at its jobs when they come and go, and when one has got its image onto another node
+    this.#definition.listen?.(this.#owners, changed);
     // a node that can pull images from now on
     this.#images.onChange(({ before }) => {
       if (before !== undefined || !isLeading()) return;
       for (const owner of this.#owners.all()) if (prefetchShare(owner) !== undefined) changed(owner.metadata.uid);
     });
+    // a workload looks at its jobs when they come and go, and when one has got its image onto another node
     this.#pullJobs.onChange(({ before, after }) => {
       const isSame =
         before?.metadata.uid === after?.metadata.uid &&

@@ -46,13 +46,13 @@ export type FleetStep<Status> = Intention | { readonly kind: 'writeStatus'; read
 export interface FleetEvents {
   created(pod: string): EventText;
   createFailed(pod: string, why: string): EventText;
-  /** Absent: nothing is said of PVCs that were created. */
+  /** Those about PVCs are of kinds whose pods have some. Absent: nothing is said of PVCs that were created. */
   claimCreated?(claim: string, pod: string): EventText;
-  claimCreateFailed(claim: string, why: string, pod: string): EventText;
+  claimCreateFailed?(claim: string, why: string, pod: string): EventText;
   deleted(pod: string): EventText;
   deleteFailed(pod: string, why: string): EventText;
-  claimDeleteFailed(claim: string, why: string): EventText;
-  claimUpdateFailed(claim: string, why: string): EventText;
+  claimDeleteFailed?(claim: string, why: string): EventText;
+  claimUpdateFailed?(claim: string, why: string): EventText;
   /** Of kinds whose PVCs are resized. */
   claimResized?(claim: string, pod: string): EventText;
   claimResizeFailed?(claim: string, why: string, pod: string): EventText;
@@ -229,7 +229,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
             evenIfChanged: step.ofDeletedPod ?? false,
           }),
           () => undefined,
-          (why) => events.claimDeleteFailed(step.claim.name, why),
+          (why) => events.claimDeleteFailed?.(step.claim.name, why),
         );
       case 'writeClaim':
         if (!mayGoOn()) return undefined;
@@ -239,7 +239,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
             as: 'strategic',
           }),
           () => undefined,
-          (why) => events.claimUpdateFailed(step.claim.name, why),
+          (why) => events.claimUpdateFailed?.(step.claim.name, why),
         );
       case 'resizeClaim':
         return this.#told(
@@ -356,7 +356,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       return (signal) => caches.claims.seen(metadata.uid, metadata.resourceVersion, signal);
     } catch (error) {
       if (isTaken(error)) return undefined;
-      void this.#say(owner, events.claimCreateFailed(nameIn(claim), messageOf(error), pod));
+      void this.#say(owner, events.claimCreateFailed?.(nameIn(claim), messageOf(error), pod));
       throw error;
     }
   }
@@ -403,7 +403,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
           owner,
           deleteAsSeen(kube, kubeResource.persistentVolumeClaims, caches.claims, claim, { evenIfChanged: true }),
           () => undefined,
-          (why) => events.claimDeleteFailed(claim.name, why),
+          (why) => events.claimDeleteFailed?.(claim.name, why),
         ),
       ),
     );
@@ -587,9 +587,9 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
     await this.#say(pod, { type: 'Warning', reason: 'NotDrained', message });
   }
 
-  async #say(about: KubeObject, text: EventText): Promise<undefined> {
+  async #say(about: KubeObject, text: EventText | undefined): Promise<undefined> {
     const { kube, now, component } = this.#options;
-    if (!this.#events.take(about, text)) return undefined;
+    if (text === undefined || !this.#events.take(about, text)) return undefined;
     await tellEvent(kube, { ...text, about, component, atMs: now() });
     return undefined;
   }

@@ -22,6 +22,8 @@ const subjectsOfKinds: PerKind<SubjectKind> = {
   NodeImage: 'none',
   SidecarSet: sidecarSwaps,
   StatefulSet: statefulRollOuts,
+  // Its pods go by nodes, of which this cluster has few.
+  DaemonSet: 'none',
 };
 
 /** What pods ask for by themselves. */

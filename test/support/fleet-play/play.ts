@@ -1,5 +1,5 @@
 import { type JsonObject, listOr, objectOr } from '../../../api/base/json.ts';
-import { isActive, type Pod } from '../../../api/core/pod.ts';
+import { isActive, nodeOf, type Pod } from '../../../api/core/pod.ts';
 import { isControlledBy } from '../../../api/core/refs.ts';
 import { type FeatureGate, parseFeatureGates } from '../../../api/feature-gates.ts';
 import { lifecycleStateOf, marksMissing, marksOn } from '../../../api/fleet/lifecycle.ts';
@@ -216,7 +216,7 @@ export class FleetPlay<
       ...(isReady(pod) ? [] : [`${pod.metadata.name} is not ready`]),
       ...(imageOf(pod) === imageOf(set.spec.template) ? [] : [`${pod.metadata.name} has another image`]),
     ]);
-    const { replicas = 1 } = set.spec;
+    const replicas = this.#subject.replicas?.() ?? set.spec.replicas ?? 1;
     for (const job of this.store.all<ImagePullJob>('job')) wishes.push(`${job.metadata.name} is left`);
     wishes.push(...(this.#subject.unfinished?.(this) ?? []));
     return active.length === replicas ? wishes : [`${active.length} of ${replicas} pods`, ...wishes];
@@ -290,7 +290,9 @@ export class FleetPlay<
       }
       if (!isActive(pod)) return this.#hookSteps(pod);
       if (!pod.spec.nodeName && !this.#hasVolumes(pod)) return [];
-      if (!pod.spec.nodeName) return [step('is scheduled', { spec: { nodeName: `node-${this.#placeOf(name)}` } })];
+      const node = nodeOf(pod) ?? `node-${this.#placeOf(name)}`;
+      if (this.#subject.hasNode?.(node) === false) return [];
+      if (!pod.spec.nodeName) return [step('is scheduled', { spec: { nodeName: node } })];
       return [...this.#kubeletSteps(pod, step), ...this.#hookSteps(pod)];
     });
   }

@@ -70,6 +70,10 @@ export interface Subject<
   /** At first, with a template of the play. */
   ownerWith(first: PodTemplate): Owner;
   input(input: FleetInput<Owner>): Input;
+  /** How many pods it wants now. Absent: as its spec says. */
+  replicas?(): number;
+  /** Whether there is such a node. Absent: there is every one. */
+  hasNode?(name: string): boolean;
   /** Between which its users change maxUnavailable. */
   readonly budgets: readonly [number | string, number | string];
   /** Where nothing is in the way of a roll-out: a change of the spec. */
