@@ -19,6 +19,7 @@ const script = {
   chaos: 'test/chaos/main.ts',
   hostile: 'test/hostile/main.ts',
   scale: 'test/scale/main.ts',
+  'scale-daemonsets': 'test/scale/daemon-sets-main.ts',
   'scale-pulls': 'test/scale/pulls-main.ts',
   'scale-sidecars': 'test/scale/sidecars-main.ts',
   upgrade: 'test/upgrade/main.ts',

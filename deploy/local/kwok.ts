@@ -20,11 +20,11 @@ export const podsPerNode = 110;
 const port = 10_247;
 
 /** kwok itself, with credentials of its own, so that the audit log distinguishes its calls. */
-export async function kwok(instance: Instance): Promise<PartSpec> {
+export async function kwok(instance: Instance, nodes: number): Promise<PartSpec> {
   await ensureCertificate(join(instance.folder, 'pki'), 'kwok', { name: 'kwok', group: 'system:masters' });
   const kubeconfig = controlPlaneFile(instance, 'kwok.kubeconfig');
   writeKubeconfig(instance, kubeconfig, 'kwok', { kind: 'certificate', file: 'kwok' });
-  const config = [options, ...stages(usualPace)].map((document) => stringify(document)).join('---\n');
+  const config = [optionsFor(nodes), ...stages(usualPace)].map((document) => stringify(document)).join('---\n');
   const file = controlPlaneFile(instance, 'kwok.yaml');
   writeFile(file, config);
   return {
@@ -42,24 +42,31 @@ export async function kwok(instance: Instance): Promise<PartSpec> {
   };
 }
 
-const options = {
+/** Leases of thousands of nodes that are renewed every ten seconds are all that an API server does. */
+const mostQuickLeases = 500;
+
+const optionsFor = (nodes: number) => ({
   apiVersion: 'config.kwok.x-k8s.io/v1alpha1',
   kind: 'KwokConfiguration',
   metadata: { name: 'kwok' },
   options: {
     cidr: '10.200.0.1/16',
     enableCRDs: [],
-    nodeLeaseDurationSeconds: 40,
+    nodeLeaseDurationSeconds: nodes > mostQuickLeases ? 400 : 40,
     nodeLeaseParallelism: 4,
     nodePlayStageParallelism: 4,
     podPlayStageParallelism: 32,
     podsOnNodeSyncParallelism: 4,
   },
-} as const;
+});
+
+const namePrefix = 'played-';
+/** Label of simulated nodes with the number in their name. */
+export const playedNumberLabel = 'windlass.io/played-number';
 
 /** The name of a simulated node, from 1. */
 export function playedNode(number: number): string {
-  return `played-${number}`;
+  return `${namePrefix}${number}`;
 }
 
 /** Creates the Node objects of this many simulated nodes. */
@@ -73,6 +80,7 @@ export async function makePlayedNodes(api: ApiServer, count: number): Promise<vo
         name,
         labels: {
           [playedNodeLabel.key]: playedNodeLabel.value,
+          [playedNumberLabel]: name.slice(namePrefix.length),
           'kubernetes.io/hostname': name,
           'kubernetes.io/os': 'linux',
         },

@@ -263,7 +263,7 @@ async function startControlPlane(
 }
 
 async function startPlayedNodes(instance: Instance, count: number): Promise<void> {
-  await ensurePart(instance, await kwok(instance));
+  await ensurePart(instance, await kwok(instance, count));
   await withApi(instance, (api) => makePlayedNodes(api, count));
   await Promise.all(Array.from({ length: count }, (_, index) => nodeReady(instance, playedNode(index + 1))));
 }

@@ -5,6 +5,7 @@ export const benchParts = [
   'recreate',
   'roll-out',
   'statefulset',
+  'daemonset',
   'sidecars',
   'pull',
   'admission',
@@ -17,7 +18,7 @@ export type BenchPart = (typeof benchParts)[number];
 /** What writes a section: the words after `npm run`. */
 export type MeasuringCommand = `bench -- ${BenchPart}` | (typeof scaleCommands)[number];
 
-const scaleCommands = ['test:scale', 'test:scale:sidecars', 'test:scale:pulls'] as const;
+const scaleCommands = ['test:scale', 'test:scale:daemonsets', 'test:scale:sidecars', 'test:scale:pulls'] as const;
 
 const commands: readonly MeasuringCommand[] = [
   ...benchParts.map((part) => `bench -- ${part}` as const),

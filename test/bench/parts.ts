@@ -5,6 +5,7 @@ import { partReady, startPart } from '../../deploy/local/parts.ts';
 import { actionFigures, type Bench } from './actions.ts';
 import { admissionFigures } from './admission.ts';
 import { cacheFigures } from './cache.ts';
+import { daemonSetFigures } from './daemon-set.ts';
 import type { BenchPart } from './document.ts';
 import { type Figure, median, table } from './figures.ts';
 import { probeFigures } from './probes.ts';
@@ -73,6 +74,11 @@ export const parts: Readonly<Record<BenchPart, (bench: Bench) => Promise<Measure
   statefulset: async ({ cluster, samples }) => ({
     title: 'StatefulSets beside those of apps/v1',
     text: await statefulSetFigures(cluster, samples),
+  }),
+
+  daemonset: async ({ cluster, samples }) => ({
+    title: 'DaemonSets beside those of apps/v1',
+    text: await daemonSetFigures(cluster, samples),
   }),
 
   sidecars: async ({ instance, cluster, samples }) => {

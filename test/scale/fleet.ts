@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
-import type { KubeObject } from '../../api/core/meta.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -10,7 +10,7 @@ import type { StepName } from './judge.ts';
 
 export const scaleNamespace = 'scale';
 
-/** A CloneSet of many pods that is taken through the steps. */
+/** A workload of many pods that is taken through its steps. */
 export interface Fleet {
   /** Does the step and waits for its end. Answers seconds; throws with what the set waits for when it takes too long. */
   run(step: StepName): Promise<number>;
@@ -61,6 +61,27 @@ export async function untilStatus<Kind extends WithStatus>(
   }
 }
 
+/** How many pods a fleet has. */
+export async function countPods(kube: KubeClient, name: string): Promise<number> {
+  const { items, remainingItemCount = 0 } = await kube.list(kubeResource.pods, {
+    namespace: scaleNamespace,
+    labelSelector: `app=${name}`,
+    limit: 1,
+    resourceVersion: '0',
+  });
+  return items.length + remainingItemCount;
+}
+
+/** Removes a fleet and waits until no pod is left. */
+export async function removeFleet(kube: KubeClient, resource: Resource, name: string): Promise<void> {
+  try {
+    await kube.delete(resource, { namespace: scaleNamespace, name }, { propagationPolicy: 'Background' });
+  } catch (error) {
+    if (!isGone(error)) throw error;
+  }
+  while ((await countPods(kube, name)) > 0) await delay(500);
+}
+
 /** A set of so many pods, which is not there yet. */
 export function fleetOf(pods: number, { kube, client }: { readonly kube: KubeClient; readonly client: Client }): Fleet {
   const name = fleetName(pods);
@@ -77,16 +98,6 @@ export function fleetOf(pods: number, { kube, client }: { readonly kube: KubeCli
       { op: 'replace', path: '/spec/template/spec/containers/0/image', value: `app:${image}` },
       { op: 'add', path: '/spec/updateStrategy/rollingUpdate/maxUnavailable', value: maxUnavailable },
     ]);
-  }
-
-  async function countPods(): Promise<number> {
-    const { items, remainingItemCount = 0 } = await kube.list(kubeResource.pods, {
-      namespace: scaleNamespace,
-      labelSelector: `app=${name}`,
-      limit: 1,
-      resourceVersion: '0',
-    });
-    return items.length + remainingItemCount;
   }
 
   const updated = ({ status }: CloneSet) =>
@@ -111,7 +122,7 @@ export function fleetOf(pods: number, { kube, client }: { readonly kube: KubeCli
         case 'scale to zero':
           await kube.patch(cloneSets, ref, 'merge', { spec: { replicas: 0 } });
           await until(step, ({ status }) => status?.replicas === 0);
-          while ((await countPods()) > 0) await delay(100);
+          while ((await countPods(kube, name)) > 0) await delay(100);
           break;
       }
       return (performance.now() - startedAt) / 1000;
@@ -122,14 +133,7 @@ export function fleetOf(pods: number, { kube, client }: { readonly kube: KubeCli
       return await eventsOf(client, rollOutId(metadata));
     },
 
-    async remove() {
-      try {
-        await kube.delete(cloneSets, ref, { propagationPolicy: 'Background' });
-      } catch (error) {
-        if (!isGone(error)) throw error;
-      }
-      while ((await countPods()) > 0) await delay(500);
-    },
+    remove: () => removeFleet(kube, cloneSets, name),
   };
 }
 

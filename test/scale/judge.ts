@@ -5,8 +5,21 @@ export const stepNames = ['create', 'update, 100 % at once', 'update, 10 % at on
 /** Those of the sidecars of its pods. Swapped once: the kubelet backs off from a third one. */
 export const coldSteps = ['create with a cold sidecar', 'update of cold sidecars, 10 % at once'] as const;
 export const hotSteps = ['create with a hot sidecar', 'swap of hot sidecars, 10 % at once'] as const;
-const allSteps = [...stepNames, ...coldSteps, ...hotSteps] as const;
-export type StepName = (typeof allSteps)[number];
+/** Those of a DaemonSet. */
+const unseenLabels = 'other labels on every node';
+export const nodeSteps = [
+  'create on every node',
+  'update, 100 % at once',
+  'update, 10 % at once',
+  unseenLabels,
+  'no node fits any more',
+] as const;
+const allSteps = [...new Set<StepName>([...stepNames, ...coldSteps, ...hotSteps, ...nodeSteps])];
+export type StepName =
+  | (typeof stepNames)[number]
+  | (typeof coldSteps)[number]
+  | (typeof hotSteps)[number]
+  | (typeof nodeSteps)[number];
 
 /** What a step took. */
 export interface StepFigures {
@@ -55,7 +68,11 @@ export const mostWritesPerPod = 4;
 
 /** Every claim that can be made of these figures. */
 export function judge(figures: readonly StepFigures[]): readonly Judgement[] {
-  return [...allSteps.flatMap((step) => growth(figures, step)), ...figures.flatMap(writesPerPod)];
+  return [
+    ...allSteps.flatMap((step) => growth(figures, step)),
+    ...figures.flatMap(writesPerPod),
+    ...figures.flatMap(costOfEvent),
+  ];
 }
 
 function growth(figures: readonly StepFigures[], step: StepName): readonly Judgement[] {
@@ -73,6 +90,17 @@ function growth(figures: readonly StepFigures[], step: StepName): readonly Judge
 
 function ownCpu({ usage }: StepFigures): number {
   return usage.filter(({ role }) => role !== others).reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0);
+}
+
+/** Microseconds of the watcher for an event of a node in which no DaemonSet sees anything new: reading it takes most of them. */
+const mostPerEvent = 500;
+
+function costOfEvent({ pods, step, usage }: StepFigures): readonly Judgement[] {
+  if (step !== unseenLabels) return [];
+  const seconds = usage.find(({ role }) => role === 'watcher')?.cpuSeconds ?? Number.NaN;
+  const each = (seconds / pods) * 1_000_000;
+  const claim = `${pods} nodes: an event that changes nothing costs the watcher at most ${mostPerEvent} µs`;
+  return [{ claim, figure: `${each.toFixed(0)} µs`, holds: each <= mostPerEvent }];
 }
 
 function writesPerPod({ pods, step, calls }: StepFigures): readonly Judgement[] {

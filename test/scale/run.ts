@@ -28,6 +28,9 @@ const patientLeader = [
   '--leader-election-retry-period=2s',
 ] as const;
 
+/** Leases of thousands of nodes are renewed every 100 s. */
+const nodeMonitorGraceSeconds = 600;
+
 /** What reaches the cluster. */
 export interface ScaleMeans {
   readonly kube: KubeClient;
@@ -49,17 +52,20 @@ export interface ScaleRun {
   /** The heading of the section, and what is said under it. */
   readonly head: readonly [title: string, about: string];
   readonly fleets: readonly Scaled[];
+  /** Every node has one pod. Absent: as many as fit. */
+  readonly isByNode?: true;
 }
 
 /** Sets the exit code to 1 when something that is asked of the figures does not hold, or a step did not end. */
-export async function scaleRun({ name, section, head: [title, about], fleets }: ScaleRun): Promise<void> {
+export async function scaleRun({ name, section, head: [title, about], fleets, isByNode }: ScaleRun): Promise<void> {
   const progress = createProgress();
   const keep = process.env.WINDLASS_KEEP === '1';
   if (!keep) await down(name, progress);
   try {
+    const mostPods = Math.max(...fleets.map(({ pods }) => pods));
     // a tenth more than the largest fleet needs, because no scheduler fills every node to the brim
-    const playedNodes = Math.ceil((Math.max(...fleets.map(({ pods }) => pods)) * 1.1) / podsPerNode);
-    const platform = await up({ name, nodes: 0, playedNodes, windlass: true, progress });
+    const playedNodes = isByNode ? mostPods : Math.ceil((mostPods * 1.1) / podsPerNode);
+    const platform = await up({ name, nodes: 0, playedNodes, windlass: true, progress, nodeMonitorGraceSeconds });
     const now = () => status(name) ?? platform;
     const instance = findInstance(name);
     if (instance) {
