@@ -63,7 +63,8 @@ describe('the judge of roll-outs by recreation', () => {
   const claim = { 'data-web-0': 'x' };
   const recreated = (more: Partial<RecreationEvidence> = {}): RecreationEvidence => ({
     ...evidence({ now: new Map([['b', { name: 'web-0', isUpdated: true, restarts: {} }]]) }),
-    names: new Map([
+    known: new Set(['web-0']),
+    places: new Map([
       ['web-0', 2],
       ['web-1', 1],
     ]),
@@ -76,8 +77,8 @@ describe('the judge of roll-outs by recreation', () => {
   });
 
   it.each<[string, Partial<RecreationEvidence>, string]>([
-    ['a pod that was recreated twice', { names: new Map([['web-0', 3]]) }, 'there were 3 pods web-0, and 2 are to be'],
-    ['a new pod that was recreated', { names: new Map([['web-1', 2]]) }, 'there were 2 pods web-1, and 1 are to be'],
+    ['a pod that was recreated twice', { places: new Map([['web-0', 3]]) }, 'there were 3 pods web-0, and 2 are to be'],
+    ['a new pod that was recreated', { places: new Map([['web-1', 2]]) }, 'there were 2 pods web-1, and 1 are to be'],
     ['a lost PVC', { claims: { before: claim, now: {} } }, 'PVC data-web-0 is gone and was x'],
     ['another PVC', { claims: { before: claim, now: { 'data-web-0': 'z' } } }, 'PVC data-web-0 is z and was x'],
     [

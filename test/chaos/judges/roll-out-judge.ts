@@ -17,6 +17,7 @@ export interface RollOutEvidence {
 }
 
 export interface PodNow {
+  /** Or its place, where pods are recreated. */
   readonly name: string;
   readonly isUpdated: boolean;
   readonly restarts: Readonly<Record<string, number>>;
@@ -25,23 +26,25 @@ export interface PodNow {
 export const rollOutViolations: Judge<RollOutEvidence> = ({ subject, ...evidence }) =>
   [...budgetViolations(evidence), ...podViolations(evidence)].map((text) => `${subject}: ${text}`);
 
-/** What is known besides about pods that keep their names and PVCs when they are recreated. */
+/** What is known besides about pods that are recreated in the place that they have: under their name, or on their node. */
 export interface RecreationEvidence extends RollOutEvidence {
-  /** How many pods of each name there have been since the workload was complete. */
-  readonly names: ReadonlyMap<string, number>;
+  /** The places of the pods that there were. */
+  readonly known: ReadonlySet<string>;
+  /** How many pods there have been in each place since the workload was complete. */
+  readonly places: ReadonlyMap<string, number>;
   /** The UIDs of the PVCs by name. */
   readonly claims: Readonly<Record<'before' | 'now', Readonly<Record<string, string>>>>;
 }
 
 /** Each pod was recreated once, and none twice; those that there were have their PVCs. */
-export const recreationViolations: Judge<RecreationEvidence> = ({ subject, names, claims, ...evidence }) => {
+export const recreationViolations: Judge<RecreationEvidence> = ({ subject, known, places, claims, ...evidence }) => {
   const { before, now, expectsUpdate } = evidence;
   const pods = [...now.values()].map(({ name }) => name);
-  const most = (name: string) => 1 + Number(expectsUpdate && claims.before[`data-${name}`] !== undefined);
+  const most = (place: string) => 1 + Number(expectsUpdate && known.has(place));
   return [
     ...budgetViolations(evidence),
-    ...[...names].flatMap(([name, count]) =>
-      count > most(name) ? [`there were ${count} pods ${name}, and ${most(name)} are to be`] : [],
+    ...[...places].flatMap(([place, count]) =>
+      count > most(place) ? [`there were ${count} pods ${place}, and ${most(place)} are to be`] : [],
     ),
     ...[...now].flatMap(([uid, { name, isUpdated }]) => [
       ...(expectsUpdate && !isUpdated ? [`${name} is not updated`] : []),
@@ -50,7 +53,7 @@ export const recreationViolations: Judge<RecreationEvidence> = ({ subject, names
     ...Object.entries(claims.before).flatMap(([name, uid]) =>
       claims.now[name] === uid ? [] : [`PVC ${name} is ${claims.now[name] ?? 'gone'} and was ${uid}`],
     ),
-    ...(new Set(pods).size < pods.length ? [`two pods have one name: ${pods.join()}`] : []),
+    ...(new Set(pods).size < pods.length ? [`two pods have one place: ${pods.join()}`] : []),
   ].map((text) => `${subject}: ${text}`);
 };
 

@@ -3,6 +3,7 @@ import type { SubjectKind } from '../chaos-subject.ts';
 import { imagePulls } from './image-pulls.ts';
 import { jobPods } from './job-pods.ts';
 import { launches } from './launches.ts';
+import { nodeRollOuts } from './node-roll-outs.ts';
 import { probedPods } from './probed-pods.ts';
 import { recreateRequests } from './recreate-requests.ts';
 import { rollOuts, statefulRollOuts } from './roll-outs.ts';
@@ -22,8 +23,7 @@ const subjectsOfKinds: PerKind<SubjectKind> = {
   NodeImage: 'none',
   SidecarSet: sidecarSwaps,
   StatefulSet: statefulRollOuts,
-  // Its pods go by nodes, of which this cluster has few.
-  DaemonSet: 'none',
+  DaemonSet: nodeRollOuts,
 };
 
 /** What pods ask for by themselves. */

@@ -122,9 +122,9 @@ const stateful: Partial<WorkloadPlan> = {
 };
 
 /** Longer than a lease of the watcher, or than a permit. */
-const outages = { watcher: 15, worker: 12, daemon: 12, temporal: 12, apiserver: 12 } as const;
+export const outages = { watcher: 15, worker: 12, daemon: 12, temporal: 12, apiserver: 12 } as const;
 
-const { daemon: _, ...outagesOfControl } = outages;
+export const { daemon: _, ...outagesOfControl } = outages;
 
 /** Of twenty pods, a fifth is updated at once. */
 export const rollOutSize = { replicas: 20, maxUnavailable: 4, gracePeriodSeconds: 2 } as const;

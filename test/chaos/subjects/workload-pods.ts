@@ -2,8 +2,9 @@
 import type { JsonObject } from '../../../api/base/json.ts';
 import { type CloneSet, cloneSets } from '../../../api/cloneset/types.ts';
 import type { KubeObject, Resource } from '../../../api/core/meta.ts';
-import { isActive, type Pod } from '../../../api/core/pod.ts';
+import { isActive, nodeOf, type Pod } from '../../../api/core/pod.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
+import { daemonSets } from '../../../api/daemon-set/types.ts';
 import { rollOutId } from '../../../api/fleet/operation.ts';
 import { inPlaceAnnotation, inPlaceReadinessGate } from '../../../api/in-place/annotations.ts';
 import { type FleetMoment, type FleetWatch, isServing, watchFleet } from '../../support/fleet-watch.ts';
@@ -56,16 +57,19 @@ export interface WorkloadPlan {
   readonly leastReady: number;
   /** All pods are updated, or none. */
   readonly expectsUpdate: boolean;
-  /** They are updated by recreation, under their names. Absent: in place. */
+  /** They are updated by recreation, under their names or on their nodes. Absent: in place. */
   readonly recreates?: true;
 }
 
 interface WorkloadObject extends KubeObject {
-  readonly status?: Pick<
-    CloneSet['status'] & object,
-    'observedGeneration' | 'replicas' | 'readyReplicas' | 'waitingFor'
-  > & {
+  readonly status?: Pick<CloneSet['status'] & object, 'observedGeneration' | 'waitingFor'> & {
+    readonly replicas?: number;
+    readonly readyReplicas?: number;
     readonly updatedReadyReplicas?: number;
+    /** Of a DaemonSet. */
+    readonly desiredNumberScheduled?: number;
+    readonly numberAvailable?: number;
+    readonly updatedNumberScheduled?: number;
     readonly conditions?: readonly { readonly type: string; readonly message?: string }[];
   };
 }
@@ -83,7 +87,8 @@ export class WorkloadPods {
   #wanted: number;
   /** Pods by UID, with the restarts of their containers, when all were ready. */
   #before: ReadonlyMap<string, Readonly<Record<string, number>>> = new Map();
-  /** The UIDs of all pods since then, by name. */
+  #known: ReadonlySet<string> = new Set();
+  /** The UIDs of all pods since then, by their place. */
   readonly #seen = new Map<string, Set<string>>();
   #claims: Readonly<Record<string, string>> = {};
 
@@ -104,6 +109,7 @@ export class WorkloadPods {
     await pods.settled();
     pods.#uid = (await pods.#get()).metadata.uid;
     pods.#before = new Map(pods.#pods().map((pod) => [pod.metadata.uid, restartsOf(pod)]));
+    pods.#known = new Set(pods.#pods().map((pod) => pods.#placeOf(pod)));
     pods.#watch.take();
     pods.#seen.clear();
     pods.#claims = await pods.#claimsNow();
@@ -158,7 +164,9 @@ export class WorkloadPods {
       `${this.namespace} to settle`,
       async (see) => {
         const { status, metadata } = see(await this.#get());
-        const counts = [status?.replicas, status?.readyReplicas, status?.updatedReadyReplicas];
+        const counts = goesByNodes(this.#plan)
+          ? [status?.desiredNumberScheduled, status?.numberAvailable, status?.updatedNumberScheduled]
+          : [status?.replicas, status?.readyReplicas, status?.updatedReadyReplicas];
         return status?.observedGeneration === metadata.generation && counts.every((count) => count === this.#wanted);
       },
       { deadlineMs: patienceMs },
@@ -168,12 +176,16 @@ export class WorkloadPods {
   /** By what the watch has recorded since all pods were ready, and by how the CloneSet is now. */
   async objections(): Promise<Objections> {
     const { leastReady, expectsUpdate, recreates } = this.#plan;
-    const now = new Map(this.#pods().map((pod): [string, PodNow] => [pod.metadata.uid, podNow(pod)]));
+    const now = new Map(
+      this.#pods().map((pod): [string, PodNow] => [pod.metadata.uid, { ...podNow(pod), name: this.#placeOf(pod) }]),
+    );
     const moments = this.#recorded();
     const evidence = { subject: this.namespace, moments, leastReady, before: this.#before, now, expectsUpdate };
-    const names = new Map([...this.#seen].map(([pod, uids]) => [pod, uids.size]));
+    const places = new Map([...this.#seen].map(([place, uids]) => [place, uids.size]));
     const claims = { before: this.#claims, now: await this.#claimsNow() };
-    const violations = recreates ? recreationViolations({ ...evidence, names, claims }) : rollOutViolations(evidence);
+    const violations = recreates
+      ? recreationViolations({ ...evidence, known: this.#known, places, claims })
+      : rollOutViolations(evidence);
     return {
       lasting: [...this.#surplus.map((text) => `${this.namespace}: ${text}`), ...violations],
       pending: (await this.#pending()).map((text) => `${this.namespace}: ${text}`),
@@ -226,13 +238,18 @@ export class WorkloadPods {
   }
 
   #hear(pod: Pod): void {
-    const { name: podName, uid } = pod.metadata;
-    this.#seen.set(podName, (this.#seen.get(podName) ?? new Set()).add(uid));
+    const place = this.#placeOf(pod);
+    this.#seen.set(place, (this.#seen.get(place) ?? new Set()).add(pod.metadata.uid));
     const pods = this.#pods();
     if (pods.length > this.#wanted) {
       this.#surplus.push(`there were ${pods.length} pods, and ${this.#wanted} wanted, at ${new Date().toISOString()}`);
     }
     for (const { step, reached } of this.#awaited) if (step.holds(pod, pods)) reached();
+  }
+
+  /** Where a pod is recreated. */
+  #placeOf(pod: Pod): string {
+    return (goesByNodes(this.#plan) ? nodeOf(pod) : undefined) ?? pod.metadata.name;
   }
 
   #pods(): readonly Pod[] {
@@ -252,17 +269,22 @@ export class WorkloadPods {
 function bodyOf(plan: WorkloadPlan): JsonObject {
   const { replicas, rollingUpdate, spec, recreates } = plan;
   const labels = { app: name };
+  const how = goesByNodes(plan)
+    ? { rollingUpdateType: recreates ? 'Standard' : 'InPlaceIfPossible' }
+    : { podUpdatePolicy: recreates ? 'ReCreate' : 'InPlaceIfPossible' };
   return {
     spec: {
-      replicas,
+      ...(goesByNodes(plan) ? {} : { replicas }),
       selector: { matchLabels: labels },
-      updateStrategy: {
-        rollingUpdate: { podUpdatePolicy: recreates ? 'ReCreate' : 'InPlaceIfPossible', ...rollingUpdate },
-      },
+      updateStrategy: { rollingUpdate: { ...how, ...rollingUpdate } },
       template: { metadata: { labels, annotations: { greeting: 'old' } }, spec: podSpec(images.old, plan) },
       ...spec,
     },
   };
+}
+
+function goesByNodes({ resource }: WorkloadPlan): boolean {
+  return resource?.kind === daemonSets.kind;
 }
 
 function podSpec(image: string, { more }: Pick<WorkloadPlan, 'more'>): JsonObject {
