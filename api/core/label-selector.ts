@@ -20,7 +20,7 @@ type Labels = Readonly<Record<string, string>>;
 export function labelMatcher(selector: LabelSelector): ((labels: Labels | undefined) => boolean) | undefined {
   const requirements = requirementsOf(selector);
   if (!requirements.every(isWellFormed)) return undefined;
-  return (labels = {}) => requirements.every((requirement) => holds(requirement, labels));
+  return (labels = {}) => requirements.every((requirement) => isMet(requirement, labels));
 }
 
 /** Whether these labels are selected; a malformed selector selects nothing. */
@@ -56,7 +56,8 @@ function isWellFormed({ operator, values = [] }: LabelRequirement): boolean {
   return (operator === 'Exists' || operator === 'DoesNotExist') && values.length === 0;
 }
 
-function holds({ key, operator, values = [] }: LabelRequirement, labels: Labels): boolean {
+/** Whether labels meet a requirement with one of the four operators. */
+export function isMet({ key, operator, values = [] }: LabelRequirement, labels: Labels): boolean {
   const value = Object.hasOwn(labels, key) ? labels[key] : undefined;
   switch (operator) {
     case 'In':

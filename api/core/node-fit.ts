@@ -1,6 +1,7 @@
 // Whether a pod fits a node by what both say, as the scheduler decides it: names, labels, taints. Room on the node is not looked at.
 
 import { entryOf } from '../base/json.ts';
+import { isMet } from './label-selector.ts';
 import type { Node, Taint } from './node.ts';
 import type { NodeAffinity, NodeRequirement, NodeSelectorTerm } from './pod.ts';
 
@@ -62,20 +63,16 @@ function matches(
 }
 
 function holds({ key, operator, values = [] }: NodeRequirement, of: Readonly<Record<string, string>>): boolean {
-  const value = entryOf(of, key);
   switch (operator) {
     case 'In':
-      return value !== undefined && values.includes(value);
     case 'NotIn':
-      return value === undefined || !values.includes(value);
     case 'Exists':
-      return value !== undefined;
     case 'DoesNotExist':
-      return value === undefined;
+      return isMet({ key, operator, values }, of);
     case 'Gt':
-      return compares(value, values, (left, right) => left > right);
+      return compares(entryOf(of, key), values, (left, right) => left > right);
     case 'Lt':
-      return compares(value, values, (left, right) => left < right);
+      return compares(entryOf(of, key), values, (left, right) => left < right);
     default:
       return false;
   }

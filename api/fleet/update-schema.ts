@@ -1,4 +1,4 @@
-import { type TSchemaOptions, Type } from 'typebox';
+import { type TObject, type TSchemaOptions, Type } from 'typebox';
 import { int32, labelSelector, maxInt32 } from '../schema/shared.ts';
 
 // Parts of the schemas of workloads that say how their pods are updated.
@@ -44,6 +44,21 @@ export const gracePeriodSeconds = Type.Optional(
       'How long the pod is unready before its containers are updated in place. Absent, 0 or less: they are updated at once.',
   }),
 );
+
+/** The update strategy of a kind with this `rollingUpdate`, which can leave its pods to the user. */
+export function updateStrategy<RollingUpdate extends TObject>(rollingUpdate: RollingUpdate) {
+  return Type.Object(
+    {
+      type: Type.Optional(
+        Type.Union([Type.Literal('RollingUpdate'), Type.Literal('OnDelete')], {
+          description: '`OnDelete`: a pod is updated only when somebody deletes it. Absent: `RollingUpdate`.',
+        }),
+      ),
+      rollingUpdate: Type.Optional(rollingUpdate),
+    },
+    { description: 'How pods are updated to a new template.' },
+  );
+}
 
 /** All policies. Of a CloneSet in v1alpha1 they are types of its update strategy. */
 export const podUpdatePolicies = ['ReCreate', 'InPlaceIfPossible', 'InPlaceOnly'] as const;

@@ -2,7 +2,13 @@ import { Type } from 'typebox';
 import { group } from '../core/well-known.ts';
 import { workloadCondition } from '../fleet/condition-schema.ts';
 import { lifecycleSchema } from '../fleet/lifecycle-schema.ts';
-import { anyInt32, gracePeriodSeconds, podUpdatePolicy, priorityStrategy } from '../fleet/update-schema.ts';
+import {
+  anyInt32,
+  gracePeriodSeconds,
+  podUpdatePolicy,
+  priorityStrategy,
+  updateStrategy,
+} from '../fleet/update-schema.ts';
 import { counter, type KindDefinition, templateColumns } from '../schema/kind.ts';
 import { int32, int64, intOrPercent, labelSelector, openObject, rollOutOrders, waitingFor } from '../schema/shared.ts';
 
@@ -47,18 +53,6 @@ const rollingUpdate = Type.Object(
   { description: 'The pace, the order and the method of the update.' },
 );
 
-const updateStrategy = Type.Object(
-  {
-    type: Type.Optional(
-      Type.Union([Type.Literal('RollingUpdate'), Type.Literal('OnDelete')], {
-        description: '`OnDelete`: a pod is updated only when somebody deletes it. Absent: `RollingUpdate`.',
-      }),
-    ),
-    rollingUpdate: Type.Optional(rollingUpdate),
-  },
-  { description: 'How pods are updated to a new template.' },
-);
-
 const retention = Type.Union([Type.Literal('Retain'), Type.Literal('Delete')], {
   description: '`Retain`: the PVCs are kept. `Delete`: they are deleted with their owner. Absent: `Retain`.',
 });
@@ -88,7 +82,7 @@ export const specSchema = Type.Object(
           '`Parallel`: all at once. Immutable. Absent: `OrderedReady`.',
       }),
     ),
-    updateStrategy: Type.Optional(updateStrategy),
+    updateStrategy: Type.Optional(updateStrategy(rollingUpdate)),
     revisionHistoryLimit: Type.Optional(
       anyInt32({ description: 'The number of unused revisions that are kept for rollbacks. Absent: 10.' }),
     ),
