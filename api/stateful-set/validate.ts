@@ -151,11 +151,15 @@ export function statefulSetWarnings(
   object: JsonObject,
   gates: Pick<FeatureGates, 'StatefulSetStartOrdinal' | 'StatefulSetAutoDeletePVC' | 'StatefulSetAutoResizePVCGate'>,
 ): readonly string[] {
-  const { ordinals, persistentVolumeClaimRetentionPolicy, volumeClaimUpdateStrategy } = objectOr(object.spec);
+  const { ordinals, persistentVolumeClaimRetentionPolicy, volumeClaimUpdateStrategy, ...spec } = objectOr(object.spec);
   const { whenDeleted, whenScaled } = objectOr(persistentVolumeClaimRetentionPolicy);
   const start = objectOr(ordinals).start;
   const isOff = (gate: string) => `has no effect: feature gate ${gate} is off`;
   return [
+    ...nameWarnings(objectOr(object.metadata).name),
+    ...(!isAbsent(objectOr(spec.scaleStrategy).maxUnavailable) && spec.podManagementPolicy !== 'Parallel'
+      ? ['spec.scaleStrategy: has no effect with podManagementPolicy OrderedReady, which creates one pod at a time']
+      : []),
     ...(!isAbsent(start) && start !== 0 && !gates.StatefulSetStartOrdinal
       ? [`spec.ordinals.start: ${isOff('StatefulSetStartOrdinal')}`]
       : []),
@@ -164,6 +168,17 @@ export function statefulSetWarnings(
       : []),
     ...claimUpdateWarnings(objectOr(volumeClaimUpdateStrategy).type, gates),
     ...preDownloadWarnings(object),
+  ];
+}
+
+/** Of a longer name the label with the revision, `<name>-<hash>`, is too long, so that all pods are refused. */
+const longestName = 63 - '-0123456789'.length;
+
+function nameWarnings(name: Json | undefined): readonly string[] {
+  if (typeof name !== 'string' || name.length <= longestName) return [];
+  return [
+    `metadata.name: has ${name.length} characters: with more than ${longestName} no pod can be created, as its label ` +
+      'controller-revision-hash would be too long',
   ];
 }
 

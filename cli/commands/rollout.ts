@@ -3,7 +3,9 @@ import { stringify } from 'yaml';
 import { goDurationMs } from '../../api/base/go-duration.ts';
 import { failureTypeOf } from '../../api/core/failure.ts';
 import type { PodTemplate } from '../../api/core/pod-template.ts';
+import { windlassAnnotation } from '../../api/core/well-known.ts';
 import { templateOf } from '../../api/fleet/revision.ts';
+import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import type { PatchType } from '../../kube/client.ts';
 import type { Cluster, ClusterFlags } from '../cluster.ts';
 import { attempt, CommandFailed } from '../failure.ts';
@@ -68,13 +70,18 @@ export function addRolloutCommands(program: Command, options: RolloutProgram): v
   changing('pause', 'Set the pause field: no further pod is updated', (target, object, { cluster }) =>
     patched(target, object, cluster, { type: 'merge', body: (seen) => pausePatch(target, seen, true), verb: 'paused' }),
   );
-  changing('resume', 'Remove the pause', (target, object, { cluster }) =>
-    patched(target, object, cluster, {
+  changing('resume', 'Remove the pause', async (target, object, { cluster }) => {
+    const { paused } = ordersOf(object) ?? {};
+    if (paused) {
+      const command = `kubectl -n ${target.ref.namespace} annotate ${displayName(target)} ${windlassAnnotation.command}=resume`;
+      err(`note: the roll-out was paused by a command as well, by ${paused.by} at ${paused.at}: ${command}\n`);
+    }
+    return await patched(target, object, cluster, {
       type: 'merge',
       body: (seen) => pausePatch(target, seen, false),
       verb: 'resumed',
-    }),
-  );
+    });
+  });
   changing(
     'restart',
     'Recreate the pods, within the budget of the roll-out: sets RESTARTED_AT in every container of the template',

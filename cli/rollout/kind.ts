@@ -1,6 +1,7 @@
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { NamedKind } from '../kind-words.ts';
 
@@ -11,6 +12,7 @@ export interface RolledOut extends KubeObject {
     readonly observedGeneration?: number;
     readonly updateRevision?: string;
     readonly waitingFor?: WaitingFor;
+    readonly rollOut?: RollOutOrders;
   };
 }
 

@@ -487,6 +487,20 @@ describe('kubectl kruise rollout pause, resume and restart', () => {
     expect((await rollout('resume', 'clone/web')).err).toBe('error: clonesets.apps.kruise.io "web" is not paused\n');
   });
 
+  it('says with resume that a command has paused the roll-out as well', async () => {
+    const paused = { by: 'ann', at: '2026-11-21T06:00:00Z' };
+    const rollOut = { version: 1, revision: 'web-1', paused };
+    const { rollout } = shop({ status: { rollOut } as never });
+    await rollout('pause', 'clone/web');
+    expect(await rollout('resume', 'clone/web')).toEqual({
+      code: 0,
+      out: 'cloneset.apps.kruise.io/web resumed\n',
+      err:
+        'note: the roll-out was paused by a command as well, by ann at 2026-11-21T06:00:00Z: ' +
+        'kubectl -n shop annotate cloneset.apps.kruise.io/web windlass.io/command=resume\n',
+    });
+  });
+
   it('KK-13: sets RESTARTED_AT in every container of the template, and changes nothing else', async () => {
     const env = [{ name: 'A', value: '1' }];
     const containers = [

@@ -247,6 +247,22 @@ describe('validation (AS §6)', () => {
     expect(statefulSetWarnings(set({ ordinals: { start: 0 } }), parseFeatureGates(''))).toEqual([]);
   });
 
+  it('AS-35: warns of a pace of creation that OrderedReady does not have', () => {
+    const scaleStrategy = { maxUnavailable: 1 };
+    const warnings = (spec: JsonObject) => statefulSetWarnings(set(spec), parseFeatureGates(''));
+    expect(warnings({ scaleStrategy, podManagementPolicy: 'OrderedReady' })).toEqual([
+      expect.stringMatching(/^spec\.scaleStrategy: has no effect/),
+    ]);
+    expect(warnings({ scaleStrategy, podManagementPolicy: 'Parallel' })).toEqual([]);
+  });
+
+  it('warns of a name with which all pods would be refused', () => {
+    const warnings = (length: number) =>
+      statefulSetWarnings({ ...set(), metadata: { name: 'x'.repeat(length) } }, parseFeatureGates(''));
+    expect(warnings(52)).toEqual([]);
+    expect(warnings(53)).toEqual([expect.stringMatching(/^metadata\.name: has 53 characters/)]);
+  });
+
   it.each([null, 1, 'x', [], {}])('never throws, whatever the spec is: %j', (spec) => {
     expect(validateStatefulSet({ ...set(), spec }).length).toBeGreaterThan(0);
   });
