@@ -14,7 +14,7 @@ export const daemonSetWorkload: WorkloadKind<DaemonSet, DaemonSetInput> = {
   shortNames: ['daemon', 'ads'],
   namesake: { shortNames: ['ds'] },
   planner: daemonSetWorkloads,
-  needsNodes: () => true,
+  needsNodes: 'always',
   // what is listed is what was asked for
   input: (input, nodes) => ({ ...input, nodes: nodes as readonly Node[] }),
   replicas: desiredOf,

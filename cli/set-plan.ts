@@ -157,6 +157,8 @@ function keptText(because: KeptReason, revision: string): string {
       return `already of revision ${revision}`;
     case 'Partition':
       return 'kept by the partition';
+    case 'NotSelected':
+      return 'updateStrategy.rollingUpdate.selector does not select its node';
     case 'OnDelete':
       return 'type OnDelete: updated when you delete it';
     case 'Skipped':

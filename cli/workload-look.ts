@@ -38,6 +38,11 @@ export async function lookAround<Owner extends Workload, Input extends FleetInpu
   const where = `in namespace "${namespace}"`;
 
   const maybe = readingInto(notes);
+  const nodesFor = async (needs: typeof needsNodes, of: Owner): Promise<readonly KubeObject[]> => {
+    const list = () => listAll<KubeObject>(kube, kubeResource.nodes);
+    if (needs === 'always') return await attempt('Cannot list nodes', list);
+    return needs?.(of) ? await maybe('nodes', [], list) : [];
+  };
   const ofClaims = { namespace, ...(claimLabel !== undefined && { labelSelector: claimLabel }) };
   const [pods, revisions, claims, nodes, hasResizeSubresource, images] = await Promise.all([
     attempt(`Cannot list pods ${where}`, () =>
@@ -51,7 +56,7 @@ export async function lookAround<Owner extends Workload, Input extends FleetInpu
           listAll<VolumeClaim & KubeObject>(kube, kubeResource.persistentVolumeClaims, ofClaims),
         )
       : [],
-    needsNodes?.(owner) ? maybe('nodes', [], () => listAll<KubeObject>(kube, kubeResource.nodes)) : [],
+    nodesFor(needsNodes, owner),
     maybe('support for resizing in place', false, () => resizesPods(kube)),
     prefetchShare(owner) === undefined
       ? undefined

@@ -16,8 +16,11 @@ export interface WorkloadKind<Owner extends Workload, Input extends FleetInput<O
   readonly claimLabel?: string;
   /** Whether it wants a pod of this name, which another object may have taken. Absent: no other has names like its pods. */
   readonly wantsPod?: (owner: Owner, podName: string, gates: FeatureGates) => boolean;
-  /** Whether its planner looks at nodes: the list is long, and not every user may read it. Absent: it does not. */
-  readonly needsNodes?: (owner: Owner) => boolean;
+  /**
+   * Whether its planner looks at nodes: the list is long, and not every user may read it. `always`: without it nothing can be said.
+   * Absent: it does not.
+   */
+  readonly needsNodes?: 'always' | ((owner: Owner) => boolean);
   /** What the planner sees, with what only this kind looks at. */
   readonly input: (input: FleetInput<Owner>, nodes: readonly KubeObject[]) => Input;
   readonly replicas: (owner: Owner) => number;

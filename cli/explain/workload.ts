@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../api/base/json.ts';
 import { apiVersionOf, type Resource } from '../../api/core/meta.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
+import type { DaemonSetWaitReason } from '../../api/daemon-set/types.ts';
 import { isEngineReason } from '../../api/engine/engine-trouble.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
@@ -14,6 +15,7 @@ import type { FleetSituation } from '../../plan/fleet/kind.ts';
 import { question } from '../../plan/fleet/permit.ts';
 import type { KeptReason, Play, PodPath } from '../../plan/fleet/play.ts';
 import type { FleetPod } from '../../plan/fleet/pods.ts';
+import { rollOutFacts } from '../../plan/fleet/roll-out-facts.ts';
 import { ordersFor } from '../../plan/fleet/roll-out-orders.ts';
 import { type FleetWaitReason, isUpToDate, volumesOf } from '../../plan/fleet/scene.ts';
 import { describeCause } from '../../plan/fleet/waits.ts';
@@ -86,7 +88,10 @@ function explained<Owner extends Workload, Input extends FleetInput<Owner>>(
     waits,
     steps: found ? stepsOf(found.situation, planner.play(input)) : [],
     operation: around.operation,
-    commands: commandsFor(kind, owner, waits, around),
+    commands: commandsFor(kind, owner, waits, {
+      ...around,
+      canUndo: found === undefined || isUndoable(found.situation),
+    }),
     notes: [
       ...(found
         ? []
@@ -223,6 +228,7 @@ function stepsOf({ scene, refresh }: FleetSituation, play: Play | undefined): re
 const keptTexts: Readonly<Record<KeptReason, string>> = {
   Arrived: '',
   OnDelete: 'OnDelete',
+  NotSelected: 'its node is not selected',
   Partition: 'by the partition',
   Skipped: 'by an operator',
   UnderWay: '',
@@ -276,7 +282,7 @@ function commandsFor<Owner extends Workload>(
   kind: Pick<WorkloadKind<Owner>, 'versions' | 'shortNames' | 'olderStrategy' | 'countsOf' | 'rollOut'>,
   owner: Owner,
   waits: readonly ExplainedWait[],
-  { operation, means, readAs }: Around,
+  { operation, means, readAs, canUndo }: Around & { readonly canUndo: boolean },
 ): readonly HelpfulCommand[] {
   const { namespace, name } = owner.metadata;
   const undo = undoIn(kind, owner);
@@ -310,7 +316,9 @@ function commandsFor<Owner extends Workload>(
   const isPaused = reasons.includes('PausedByOperator') || ordersOf(owner)?.paused !== undefined;
   const isAborted = reasons.includes('Aborted');
   const forWaits = waits.flatMap((wait): readonly HelpfulCommand[] => {
-    const pod = wait.blockedBy.find((blocker) => blocker.startsWith('pod/'))?.slice('pod/'.length);
+    const named = (kindOf: 'pod' | 'node') =>
+      wait.blockedBy.find((blocker) => blocker.startsWith(`${kindOf}/`))?.slice(kindOf.length + 1);
+    const [pod, node] = [named('pod'), named('node')];
     const look =
       pod === undefined
         ? []
@@ -339,7 +347,15 @@ function commandsFor<Owner extends Workload>(
       case 'BudgetSpent':
       case 'NotReady':
       case 'BatchNotReady':
+      case 'SurgeSpent':
+      case 'FailedPod':
         return [...look, ...logs];
+      case 'NodeNotSelected':
+        return node === undefined
+          ? []
+          : [{ command: `kubectl get node ${node} --show-labels`, effect: 'shows its labels' }];
+      case 'NodeDoesNotFit':
+        return node === undefined ? [] : [{ command: `kubectl describe node ${node}`, effect: 'shows its taints' }];
       case 'OrdinalNotAvailable':
         return [...look, ...logs, ...(asksForNothing(wait) ? [] : replace)];
       case 'BudgetRoundsToZero':
@@ -347,6 +363,7 @@ function commandsFor<Owner extends Workload>(
       case 'ContainersNotSwapped':
       case 'NotScheduled':
       case 'Terminating':
+      case 'PodTerminating':
       case 'PodUnreadable':
         return look;
       case 'RefusedByBudget':
@@ -381,7 +398,7 @@ function commandsFor<Owner extends Workload>(
     ? [
         ...(isPaused ? [] : [signal('pause', 'disrupts no further pod')]),
         signal('abort', 'stops the roll-out where it is'),
-        ...(undo === undefined ? [signal('undo', 'returns updated pods to the previous revision')] : []),
+        ...(undo === undefined && canUndo ? [signal('undo', 'returns updated pods to the previous revision')] : []),
         ...(undo && !isPaused ? [endsUndo] : []),
         {
           command: `kubectl -n ${namespace} annotate ${word} ${name} windlass.io/command=pause`,
@@ -389,12 +406,22 @@ function commandsFor<Owner extends Workload>(
         },
       ]
     : [];
-  const goesBack = isAborted ? [annotate('undo', 'returns updated pods to the previous revision')] : [];
+  const goesBack = isAborted && canUndo ? [annotate('undo', 'returns updated pods to the previous revision')] : [];
   return distinct([...forWaits, ...goesBack, ...steering]);
 }
 
+/** Whether the roll-out would not refuse an undo. */
+function isUndoable(situation: FleetSituation): boolean {
+  return rollOutFacts(situation).previous !== undefined;
+}
+
 /** Waits that commands are known for. Each kind has some of them. */
-type KnownReason = FleetWaitReason | keyof typeof podWaits | 'BudgetRoundsToZero' | 'OrdinalNotAvailable';
+type KnownReason =
+  | FleetWaitReason
+  | keyof typeof podWaits
+  | DaemonSetWaitReason
+  | 'BudgetRoundsToZero'
+  | 'OrdinalNotAvailable';
 
 /** The undo that an operator has ordered of the present update. */
 function undoIn<Owner extends Workload>(kind: Pick<WorkloadKind<Owner>, 'countsOf'>, owner: Owner) {

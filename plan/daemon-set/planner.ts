@@ -61,7 +61,11 @@ const workloads = workloadPlanner(daemonSetPlanner);
 /** The same, in the form that watcher and command line use. */
 export const daemonSetWorkloads: WorkloadPlanner<DaemonSet, DaemonSetInput> = {
   ...workloads,
-  plan: (input) => (selectsAll(input.owner) && !isGoing(input.owner) ? nothingBut : workloads.plan(input)),
+  plan(input) {
+    if (selectsAll(input.owner) && !isGoing(input.owner)) return nothingBut;
+    const { status, ...plan } = workloads.plan(input);
+    return status === undefined || isGoing(input.owner) ? plan : { ...plan, status }; // AD §3
+  },
 };
 
 /** AD-15: it would take the pods of everybody else. */

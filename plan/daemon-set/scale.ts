@@ -129,9 +129,9 @@ function surplusAt(scene: DaemonSetScene, { eligibility, pods, fresh, old }: Pla
   const leaving = present.filter(isLeaving);
   const isStaying = (pod: FleetPod) => !isLeaving(pod) && !isFailed(pod);
   if (!isSurging(scene)) return [...leaving, ...present.filter(isStaying).slice(1)];
-  // of several, one that serves is kept: an undo may find two that are to be replaced
+  // of several old ones, one that serves is kept: an undo may find two that are to be replaced
   const serving = first<FleetPod>((pod) => pod.isAvailable);
-  const [new_, ...moreNew] = fresh.filter(isStaying).toSorted(serving);
+  const [new_, ...moreNew] = fresh.filter(isStaying);
   const [old_, ...moreOld] = old.filter(isStaying).toSorted(serving);
   const isReplaced = new_ !== undefined && old_ !== undefined && (!isPodReady(old_.pod) || new_.isAvailable); // AD-35a
   return [...leaving, ...moreNew, ...moreOld, ...(isReplaced ? [old_] : [])];

@@ -19,19 +19,33 @@ export interface DaemonSetDemand extends UpdateDemand {
 }
 
 export function updateDemand(scene: DaemonSetScene): DaemonSetDemand {
-  const selected = selectedPlaces(scene);
-  const old = new Set(selected.flatMap(({ pods }) => pods.filter((pod) => !isAtGoal(scene, pod))));
-  return { selected, left: old.size, keeps: scene.partition, concerns: (pod) => old.has(pod) };
+  const { selected, heldBack, leftOut } = choosePlaces(scene);
+  const oldIn = (places: readonly Place[]) =>
+    new Set(places.flatMap(({ pods }) => pods.filter((pod) => !isAtGoal(scene, pod))));
+  const [old, others] = [oldIn(selected), oldIn(leftOut)];
+  return {
+    ...{ selected, left: old.size, keeps: oldIn(heldBack).size },
+    concerns: (pod) => old.has(pod),
+    isLeftOut: (pod) => others.has(pod),
+  };
 }
 
-/** AD-30, AD-31: nodes with a new pod come first, then those without a pod, and of the others the last ones. */
+/** The nodes that the update is about. */
 export function selectedPlaces(scene: DaemonSetScene): readonly Place[] {
+  return choosePlaces(scene).selected;
+}
+
+/**
+ * AD-30, AD-31: nodes with a new pod come first, then those without a pod, and of the others the last ones. The partition holds back the
+ * end of this row; the selector leaves out nodes with an old pod.
+ */
+function choosePlaces(scene: DaemonSetScene): Readonly<Record<'selected' | 'heldBack' | 'leftOut', readonly Place[]>> {
   const places = placesOf(scene);
-  const falling = places.toReversed();
-  const groups = Map.groupBy(falling, groupOf);
-  const old = (groups.get('old') ?? []).filter(({ isSelected }) => isSelected);
-  const ordered = [...(groups.get('new') ?? []), ...(groups.get('none') ?? []), ...old];
-  return ordered.slice(0, Math.max(places.length - scene.partition, 0));
+  const { new: fresh = [], none = [], old = [] } = Object.groupBy(places.toReversed(), groupOf);
+  const { true: chosen = [], false: leftOut = [] } = Object.groupBy(old, ({ isSelected }) => `${isSelected}`);
+  const ordered = [...fresh, ...none, ...chosen];
+  const most = Math.max(places.length - scene.partition, 0);
+  return { selected: ordered.slice(0, most), heldBack: ordered.slice(most), leftOut };
 }
 
 /** AD-39, AD-39a: nodes that should not run a pod, and have one, count unless a gate says otherwise. */

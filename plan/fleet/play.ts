@@ -51,6 +51,8 @@ export type KeptReason =
   | 'Arrived'
   /** The partition keeps it, or it is not among the pods that are taken back. */
   | 'Partition'
+  /** The selector of nodes leaves it out. */
+  | 'NotSelected'
   /** The user updates pods by deleting them. */
   | 'OnDelete'
   /** An operator leaves it out. */
@@ -113,7 +115,7 @@ export function play<
   const facts = {
     ...input,
     ...('revision' in orders && { held: { orders } }),
-    gates: { ...input.gates, PreDownloadImageForInPlaceUpdate: false },
+    gates: { ...input.gates, PreDownloadImageForInPlaceUpdate: false, PreDownloadImageForDaemonSetUpdate: false },
   };
   const passMs = (Math.max(kind.membership(input).minReadySeconds, 0) + 1) * 1000;
   // Once, rather than in every pass: it may be given all PVCs of a namespace.
@@ -403,7 +405,7 @@ class PlayRecord {
     }));
     const others = scene.counted.filter((pod) => !this.#isKnown(pod) && !left.includes(pod));
     const kept = others.map(
-      (pod) => ({ pod: pod.name, path: { kind: 'kept', because: keptBecause(scene, pod) } }) as const,
+      (pod) => ({ pod: pod.name, path: { kind: 'kept', because: keptBecause(scene, demand, pod) } }) as const,
     );
     const { target, revisions } = this.#first ?? scene;
     return {
@@ -456,11 +458,12 @@ function deletedBecause({ isSpecified, state, pod }: FleetPod): DeletedReason {
   return isFinished(pod) ? 'Finished' : 'Surplus';
 }
 
-function keptBecause(scene: FleetScene, pod: FleetPod): KeptReason {
+function keptBecause(scene: FleetScene, { isLeftOut }: UpdateDemand, pod: FleetPod): KeptReason {
   if (isUpToDate(scene, pod)) return 'Arrived';
   if (pod.isSpecified || !isWorkingState(pod.state)) return 'UnderWay';
   if (scene.strategy.isOnDelete) return 'OnDelete';
-  return skippedPods(scene).has(pod.name) ? 'Skipped' : 'Partition';
+  if (skippedPods(scene).has(pod.name)) return 'Skipped';
+  return isLeftOut?.(pod) ? 'NotSelected' : 'Partition';
 }
 
 function pathOf(scene: FleetScene, pod: FleetPod, demand: UpdateDemand): PodPath {

@@ -89,6 +89,8 @@ export interface UpdateDemand {
   readonly left: number;
   /** How many pods stay at older revisions. */
   readonly keeps: number;
+  /** Whether this pod stays old for another reason than the partition. Absent: none does. */
+  readonly isLeftOut?: (pod: FleetPod) => boolean;
   /** Whether this pod is one of those that may be updated. */
   readonly concerns: (pod: FleetPod) => boolean;
 }

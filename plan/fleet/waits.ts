@@ -139,8 +139,9 @@ export function onDelete({ scene, update }: FleetSituation): Wait | undefined {
 }
 
 export function partitionReached({ scene, update }: FleetSituation): Wait | undefined {
-  const old = scene.counted.filter((pod) => !isAtGoal(scene, pod));
-  const isReached = update.stop.kind === 'done' && update.demand.keeps > 0 && old.length > 0;
+  const { keeps, isLeftOut = () => false } = update.demand;
+  const old = scene.counted.filter((pod) => !isAtGoal(scene, pod) && !isLeftOut(pod));
+  const isReached = update.stop.kind === 'done' && keeps > 0 && old.length > 0;
   return isReached ? wait(scene, 'PartitionReached', old) : undefined;
 }
 

@@ -3,6 +3,7 @@ import type { CloneSet } from '../../api/cloneset/types.ts';
 import type { Event } from '../../api/core/event.ts';
 import type { Container, Pod } from '../../api/core/pod.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
+import { type DaemonSet, daemonSets } from '../../api/daemon-set/types.ts';
 import { searchAttributes } from '../../api/engine/operations.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
@@ -26,7 +27,7 @@ let files: readonly LayerEntry[];
 /** The same with a shell and its tools, as the images of the samples have them. */
 let shell: readonly LayerEntry[];
 const registry = new TestRegistry();
-const preDownload = '--feature-gates=PreDownloadImageForInPlaceUpdate=true';
+const preDownload = '--feature-gates=PreDownloadImageForInPlaceUpdate=true,PreDownloadImageForDaemonSetUpdate=true';
 
 beforeAll(async () => {
   cluster = await localCluster();
@@ -101,7 +102,7 @@ async function until(namespace: string, what: string, holds: (set: CloneSet) => 
 }
 
 /** Waits until the status is about the current spec and the object fulfils a condition. */
-async function untilHolds<Owner extends CloneSet | StatefulSet>(
+async function untilHolds<Owner extends CloneSet | StatefulSet | DaemonSet>(
   read: () => Promise<Owner>,
   what: string,
   holds: (set: Owner) => boolean,
@@ -156,6 +157,10 @@ async function catalog() {
 
 function isUpdated({ status }: StatefulSet): boolean {
   return status?.updatedReadyReplicas === 5;
+}
+
+function isOnAllNodes({ status }: DaemonSet): boolean {
+  return status?.updatedNumberScheduled === 2 && status.numberReady === 2;
 }
 
 describeAlone('a workload whose image changes', () => {
@@ -276,6 +281,46 @@ describeAlone('a workload whose image changes', () => {
     gate.open();
     await until('all pods to be updated', isUpdated);
     expect(await pulledByKubelets(namespace, image)).toEqual([]);
+  });
+
+  it.concurrent('AD-50: a DaemonSet has it on every node before the first pod is updated in place, by a job that goes with the update', async () => {
+    const gate = newGate();
+    registry.serve('ahead/agent', { files: shell, until: gate.opened });
+    const image = `${host}/ahead/agent:1`;
+    const namespace = await cluster.newNamespace();
+    const read = () => cluster.get<DaemonSet>('ads', namespace, 'log-agent');
+    const until = (what: string, holds: (set: DaemonSet) => boolean) => untilHolds(read, what, holds);
+    await cluster.applySample('daemon-set.yaml', namespace);
+    const { spec } = await until('all pods to be ready', isOnAllNodes);
+    const before = await restartsOf(namespace, 'agent');
+    await waitFor(
+      'the job of the first revision to go',
+      async (see) => see(await itemsOf('imagepulljobs', namespace)).length === 0,
+    );
+
+    const { containers } = spec.template.spec as unknown as { readonly containers: readonly Container[] };
+    const patch = { template: { spec: { containers: containers.map((one) => ({ ...one, image })) } } };
+    await cluster.cluster.kube.patch(daemonSets, { namespace, name: 'log-agent' }, 'merge', { spec: patch });
+    const { status } = await until(
+      'the wait',
+      ({ status: now }) => now?.waitingFor?.reason === 'ImageNotReady' && now.waitingFor.blockedCount === 2,
+    );
+    expect(status?.waitingFor?.blockedBy).toEqual(['node/node-1', 'node/node-2']);
+    expect(status).toMatchObject({ updatedNumberScheduled: 0, numberReady: 2 });
+    const [job] = await itemsOf<ImagePullJob>('imagepulljobs', namespace);
+    expect(job).toMatchObject({
+      metadata: {
+        name: `log-agent-${status?.updateRevision}-agent`,
+        ownerReferences: [{ kind: 'DaemonSet', name: 'log-agent', controller: true }],
+      },
+      spec: { image, parallelism: 10 },
+    });
+    gate.open();
+    await until('all pods to be updated', isOnAllNodes);
+    await waitFor('the job to go', async (see) => see(await itemsOf('imagepulljobs', namespace)).length === 0);
+    expect(await pulledByKubelets(namespace, image)).toEqual([]);
+    const once = Object.entries(before).map(([pod, count = Number.NaN]) => [pod, count + 1]);
+    expect(await restartsOf(namespace, 'agent')).toEqual(Object.fromEntries(once));
   });
 });
 

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { CloneSet } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
+import type { DaemonSet } from '../../api/daemon-set/types.ts';
 import { type InstalledPlugin, installPlugin } from '../support/kruise-plugin.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
@@ -83,5 +84,50 @@ describe('kubectl kruise rollout', () => {
     expect(given).toMatchObject({ code: 1, err: 'error: timed out waiting for the condition\n' });
     expect((await rollout('resume', 'clone/shop')).out).toBe('cloneset.apps.kruise.io/shop resumed\n');
     expect(await rollout('status', 'clone/shop', '--timeout=5m')).toMatchObject({ code: 0, err: '' });
+  });
+
+  it('KK-3 to KK-14: does the same with a DaemonSet', async () => {
+    const namespace = await cluster.newNamespace();
+    const rollout = (...args: readonly string[]) => plugin.run(['rollout', ...args, '-n', namespace]);
+    const read = () => cluster.get<DaemonSet>('ads', namespace, 'log-agent');
+    const until = async (...args: readonly string[]) => {
+      const told = await rollout('status', 'ads/log-agent', '--timeout=5m', ...args);
+      const { status } = await read();
+      const done = `Advanced DaemonSet rolling update complete 2 pods at revision ${status?.updateRevision}...`;
+      expect(told).toMatchObject({ code: 0, err: '', out: expect.stringContaining(done) });
+    };
+    const podsNow = async () => {
+      const list = await cluster.ok(['get', 'pods', '-n', namespace, '-o', 'json']);
+      const { items } = JSON.parse(list) as { readonly items: readonly Pod[] };
+      return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+    };
+    const uids = async () => (await podsNow()).map(({ metadata }) => metadata.uid).toSorted();
+    await cluster.applySample('daemon-set.yaml', namespace);
+    await until();
+    const first = await uids();
+    expect(first).toHaveLength(2);
+
+    const text = (await sample('daemon-set.yaml')).replace('busybox:1.36', 'busybox:1.35');
+    await cluster.ok(['apply', '-n', namespace, '-f', '-'], text);
+    await until();
+    expect(await uids()).toEqual(first);
+    const { out: history } = await rollout('history', 'ads/log-agent');
+    expect(history).toMatch(/^daemonset\.apps\.kruise\.io\/log-agent\nREVISION {3}CHANGE-CAUSE\n1 .*\n2 .*\n/);
+    expect(await rollout('undo', 'ads/log-agent')).toMatchObject({
+      out: 'daemonset.apps.kruise.io/log-agent rolled back\n',
+    });
+    await until();
+    expect((await podsNow()).map(({ spec }) => spec.containers[0]?.image)).toEqual(['busybox:1.36', 'busybox:1.36']);
+
+    expect((await rollout('pause', 'ads/log-agent')).out).toBe('daemonset.apps.kruise.io/log-agent paused\n');
+    expect((await rollout('restart', 'ads/log-agent')).out).toBe('daemonset.apps.kruise.io/log-agent restarted\n');
+    await waitFor('the pause to be told', async (see) => {
+      const { out } = see(await rollout('status', 'ads/log-agent', '--watch=false'));
+      return out.includes('  Paused: Set updateStrategy.rollingUpdate.paused to false\n');
+    });
+    expect(await uids()).toEqual(first);
+    expect((await rollout('resume', 'ads/log-agent')).out).toBe('daemonset.apps.kruise.io/log-agent resumed\n');
+    await until();
+    expect((await uids()).filter((uid) => first.includes(uid))).toEqual([]);
   });
 });

@@ -263,7 +263,7 @@ async function gateRights(verb: 'apply' | 'delete'): Promise<void> {
   await promisify(execFile)(toolPath('kubectl'), ['--kubeconfig', kubeconfig, verb, '-f', file]);
 }
 
-describeAlone('what the watcher may write for StatefulSets', () => {
+describeAlone('what the watcher may write for StatefulSets and DaemonSets', () => {
   const pvcs = kubeResource.persistentVolumeClaims;
   const ofSet = (more: object = {}) => {
     const { name, uid } = statefulSet.metadata;
@@ -376,6 +376,18 @@ describeAlone('what the watcher may write for StatefulSets', () => {
     await expect(write(kubeResource.pods, taken, owned(controller))).rejects.toMatchObject(refused);
     const unlike = await makePod('shop-x');
     await expect(write(kubeResource.pods, unlike, owned(controller))).rejects.toMatchObject(refused);
+  });
+
+  it('AD-12: is a DaemonSet as the controller of a pod that has none, whatever its name', async () => {
+    const controller = { ...ofSet({ controller: true, blockOwnerDeletion: true }), kind: 'DaemonSet', name: 'agent' };
+    const stray = await makePod('stray');
+    await expect(write(kubeResource.pods, stray, owned(controller))).resolves.toBeDefined();
+    const labelled = { metadata: { ownerReferences: [controller], labels: { app: 'else' } } };
+    await expect(write(kubeResource.pods, stray, labelled)).rejects.toMatchObject(refused);
+    const theirs = { ...controller, apiVersion: 'apps/v1' };
+    await expect(write(kubeResource.pods, stray, owned(theirs))).rejects.toMatchObject(refused);
+    const taken = await makePod('strayed', [...owner('Pod')]);
+    await expect(write(kubeResource.pods, taken, owned(controller))).rejects.toMatchObject(refused);
   });
 
   it('AS-11: is the release of a pod that it controls', async () => {

@@ -164,10 +164,6 @@ class DaemonSetSubject implements Subject<DaemonSet, DaemonSetInput, DaemonSetSc
     return place.pods.filter(({ isTerminating }) => !isTerminating).length > 1;
   }
 
-  keptOld({ places }: DaemonSetScene): number {
-    return Math.min(0, places.length);
-  }
-
   checkPlan(stage: Stage<DaemonSet>, { upkeep, disruption }: Plan, scene: DaemonSetScene): void {
     const all = [...upkeep, ...disruption];
     const created = all.flatMap((step) =>

@@ -355,6 +355,7 @@ describe('AD-20: what every node has', () => {
     const owner = set();
     const going = { ...owner, metadata: { ...owner.metadata, deletionTimestamp: now } };
     expect([plan(going, all).upkeep, plan(going, { ...all, permit }).disruption]).toEqual([[], []]);
+    expect(plan(going, all).status).toBeUndefined();
     const greedy = plan(set({}, { selector: {} }), { ...all, pods: pods(3) });
     expect([events(greedy), greedy.upkeep.length, greedy.disruption.length]).toEqual([['SelectingAll'], 1, 0]);
   });
@@ -412,7 +413,7 @@ describe('how many at once', () => {
     ],
     ['of nothing', set({ partition: 0 }, progressive), [], ['n1', 'n2', 'n3', 'n4', 'n5']],
     ['that is not asked for', set({ partition: 3 }), [], ['n1', 'n2', 'n3', 'n4', 'n5']],
-  ])('AD-22: progressive creation %s', (_, owner, there, expected) => {
+  ])('AD-22, AD-23: progressive creation %s', (_, owner, there, expected) => {
     expect(created(plan(owner, { ...many, pods: there }))).toEqual(expected);
   });
 });
@@ -546,7 +547,7 @@ describe('AD-32: without surging', () => {
     ]).toEqual(['Paused', 'OnDelete']);
   });
 
-  it('AD-39: a node that is no longer one of them blocks the others with its pod, unless a gate leaves it out', () => {
+  it('AD-39, AD-39a: a node that is no longer one of them blocks the others with its pod, unless a gate leaves it out', () => {
     const tainted = node('n4', { taints: [taint('gpu', 'NoSchedule')] });
     const given = { permit, nodes: [...nodes(3), tainted], pods: [...pods(3), pod('n4', { of: fresh, ready: false })] };
     const gates = parseFeatureGates('DaemonSetPruneIneligibleNodes=true');

@@ -28,6 +28,7 @@ export function daemonSetController(context: ControllerContext): Controller {
     },
     listen: (sets, changed) => {
       nodes.onChange((change) => {
+        if (!context.isLeading()) return;
         for (const uid of concernedBy(change, sets.all())) changed(uid);
       });
       sets.onChange(({ before, after }) => {
