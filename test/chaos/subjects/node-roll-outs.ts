@@ -17,8 +17,6 @@ const steps = recreationSteps.slice(0, -1);
 interface NodeRollOutOptions {
   readonly random: Random;
   readonly steps: readonly UpdateStep[];
-  /** Others take their time to their steps: a roll-out that is further by then is met where it is. */
-  readonly mayBeFurther?: true;
 }
 
 /** No node gets a second pod, and none but one is without a pod that serves. */
@@ -48,13 +46,13 @@ class NodeRollOut implements ChaosSubject {
   }
 
   get steps(): readonly SubjectStep[] {
-    const { random, mayBeFurther } = this.#options;
-    const further = mayBeFurther ? steps.slice(-1) : [];
+    const { random } = this.#options;
     return this.#options.steps.map((step) => ({
       name: step.name,
       reach: async () => {
         await this.#recreated.update();
-        await this.#recreated.reaches(step, ...further);
+        // two pods may be further by then
+        await this.#recreated.reaches(step, ...steps.slice(-1));
         await this.#inPlace.update();
         await seconds(random.within(0, 0.2));
       },
@@ -91,8 +89,7 @@ export const nodeRollOuts: SubjectKind = {
   name: 'node-roll-out',
   about: 'updates of two DaemonSets from node to node, by recreation and in place',
   prepare: (world, { random }) => NodeRollOut.prepare(world, { random, steps }),
-  prepareBeside: (world, { random }) =>
-    NodeRollOut.prepare(world, { random, steps: steps.slice(1), mayBeFurther: true }),
+  prepareBeside: (world, { random }) => NodeRollOut.prepare(world, { random, steps: steps.slice(1) }),
   endures: [
     ...kills(['watcher', 'worker', 'daemon', 'temporal', 'apiserver'], [0, 3]),
     ...freezes(outages),
