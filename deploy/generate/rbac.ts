@@ -26,7 +26,7 @@ const rightsOfKinds: PerKind<Rights> = {
   NodeImage: nodeImageRights,
   SidecarSet: sidecarSetRights,
   StatefulSet: workloadRights(statefulSets),
-  DaemonSet: workloadRights(daemonSets),
+  DaemonSet: workloadRights(daemonSets, { hasClaims: false }),
 };
 
 const allRights: readonly Rights[] = [podRights, ...partsOf(rightsOfKinds), sharedRights];

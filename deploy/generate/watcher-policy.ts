@@ -1,5 +1,5 @@
 import { enumerated } from '../../api/base/enumerated.ts';
-import { cloneSetMark } from '../../api/cloneset/types.ts';
+import { cloneSetMark, cloneSets } from '../../api/cloneset/types.ts';
 import { launchMark } from '../../api/container-launch-priority.ts';
 import { group, installation, windlassAnnotation } from '../../api/core/well-known.ts';
 import { daemonSets } from '../../api/daemon-set/types.ts';
@@ -277,12 +277,12 @@ const pvcs: Policy = {
     explained(
       {
         expression:
-          `${isControlled('variables.pvc', isWorkload)} || ` +
+          `${isControlled('variables.pvc', `${isOurs} && owner.kind == '${cloneSets.kind}'`)} || ` +
           'variables.belongsToOrdinal || ' +
           `(request.operation == 'DELETE' && '${cloneSetMark.instanceId}' in variables.pvc.metadata.?labels.orValue({}) && ` +
           `${isControlled('variables.pvc', "owner.kind == 'Pod' && owner.apiVersion == 'v1'")})`,
         message:
-          `the watcher may only write PVCs that ${controllers} controls, delete those that went to its pods, and create ` +
+          `the watcher may only write PVCs that a ${cloneSets.kind} controls, delete those that went to its pods, and create ` +
           'those of StatefulSets and write their StatefulSet and pod as owners',
         reason: 'Forbidden',
       },

@@ -4,8 +4,11 @@ import type { Rights } from './right.ts';
 
 const owned = ['list', 'watch', 'create', 'patch', 'delete'] as const;
 
-/** What the roles need for a kind of workload: its objects, its pods, and what belongs to these. */
-export function workloadRights({ group, plural, kind }: Resource): Rights {
+/** What the roles need for a kind of workload: its objects, its pods, and what belongs to these. `hasClaims`: PVCs, too. */
+export function workloadRights(
+  { group, plural, kind }: Resource,
+  { hasClaims = true }: { readonly hasClaims?: boolean } = {},
+): Rights {
   return {
     watcher: [
       {
@@ -28,7 +31,7 @@ export function workloadRights({ group, plural, kind }: Resource): Rights {
         verbs: ['create', 'patch', 'delete'],
       },
       { why: 'resources of containers that change in place', group: '', resources: ['pods/resize'], verbs: ['patch'] },
-      { why: 'its PVCs', group: '', resources: ['persistentvolumeclaims'], verbs: owned },
+      ...(hasClaims ? [{ why: 'its PVCs', group: '', resources: ['persistentvolumeclaims'], verbs: owned }] : []),
       { why: 'its revisions', group: 'apps', resources: ['controllerrevisions'], verbs: ['get', ...owned] },
       {
         why: 'whether Services still send traffic to a pod that is to be changed',
