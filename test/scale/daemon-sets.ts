@@ -6,8 +6,8 @@ import { playedNode, playedNumberLabel } from '../../deploy/local/kwok.ts';
 import { countPods, eventsOf, type Fleet, fleetName, removeFleet, scaleNamespace, untilStatus } from './fleet.ts';
 import type { ScaleMeans } from './run.ts';
 
-/** How many nodes get a label at once. */
-const labelledAtOnce = 16;
+/** How many nodes are written at once. */
+const writtenAtOnce = 16;
 
 /** A DaemonSet on the first so many of the nodes, which is not there yet. */
 export function daemonSetOf(nodes: number, { kube, client }: ScaleMeans): Fleet {
@@ -26,13 +26,13 @@ export function daemonSetOf(nodes: number, { kube, client }: ScaleMeans): Fleet 
     ]);
   }
 
-  /** Gives every node a label that nobody looks at, and the watcher time to see the last of them. */
-  async function labelNodes(): Promise<void> {
+  /** Gives every node an annotation, which nobody looks at, and the watcher time to see the last of them. */
+  async function annotateNodes(): Promise<void> {
     changes += 1;
-    const metadata = { labels: { 'scale.example/change': String(changes) } };
+    const metadata = { annotations: { 'scale.example/change': String(changes) } };
     const names = Array.from({ length: nodes }, (_, at) => playedNode(at + 1));
-    for (let at = 0; at < nodes; at += labelledAtOnce) {
-      const some = names.slice(at, at + labelledAtOnce);
+    for (let at = 0; at < nodes; at += writtenAtOnce) {
+      const some = names.slice(at, at + writtenAtOnce);
       await Promise.all(some.map((node) => kube.patch(kubeResource.nodes, { name: node }, 'merge', { metadata })));
     }
     await delay(1_000);
@@ -58,8 +58,8 @@ export function daemonSetOf(nodes: number, { kube, client }: ScaleMeans): Fleet 
           await update('10%');
           await until(step, updated);
           break;
-        case 'other labels on every node':
-          await labelNodes();
+        case 'annotation on every node':
+          await annotateNodes();
           break;
         case 'no node fits any more': {
           const spec = { template: { spec: { nodeSelector: { none: 'fits' } } } };

@@ -6,12 +6,12 @@ export const stepNames = ['create', 'update, 100 % at once', 'update, 10 % at on
 export const coldSteps = ['create with a cold sidecar', 'update of cold sidecars, 10 % at once'] as const;
 export const hotSteps = ['create with a hot sidecar', 'swap of hot sidecars, 10 % at once'] as const;
 /** Those of a DaemonSet. */
-const unseenLabels = 'other labels on every node';
+const unseenChange = 'annotation on every node';
 export const nodeSteps = [
   'create on every node',
   'update, 100 % at once',
   'update, 10 % at once',
-  unseenLabels,
+  unseenChange,
   'no node fits any more',
 ] as const;
 const allSteps = [...new Set<StepName>([...stepNames, ...coldSteps, ...hotSteps, ...nodeSteps])];
@@ -96,7 +96,7 @@ function ownCpu({ usage }: StepFigures): number {
 const mostPerEvent = 500;
 
 function costOfEvent({ pods, step, usage }: StepFigures): readonly Judgement[] {
-  if (step !== unseenLabels) return [];
+  if (step !== unseenChange) return [];
   const seconds = usage.find(({ role }) => role === 'watcher')?.cpuSeconds ?? Number.NaN;
   const each = (seconds / pods) * 1_000_000;
   const claim = `${pods} nodes: an event that changes nothing costs the watcher at most ${mostPerEvent} µs`;
