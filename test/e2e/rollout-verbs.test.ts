@@ -20,7 +20,7 @@ afterAll(async () => {
 });
 
 describe('kubectl kruise rollout', () => {
-  it('KK-3 to KK-14: follows a roll-out of kubectl apply, undoes it, restarts the pods, and pauses', async () => {
+  it.concurrent('KK-3 to KK-14: follows a roll-out of kubectl apply, undoes it, restarts the pods, and pauses', async () => {
     const namespace = await cluster.newNamespace();
     const rollout = (...args: readonly string[]) => plugin.run(['rollout', ...args, '-n', namespace]);
     const apply = async (image: string, cause: string) => {
@@ -86,7 +86,7 @@ describe('kubectl kruise rollout', () => {
     expect(await rollout('status', 'clone/shop', '--timeout=5m')).toMatchObject({ code: 0, err: '' });
   });
 
-  it('KK-3 to KK-14: does the same with a DaemonSet', async () => {
+  it.concurrent('KK-3 to KK-14: does the same with a DaemonSet', async () => {
     const namespace = await cluster.newNamespace();
     const rollout = (...args: readonly string[]) => plugin.run(['rollout', ...args, '-n', namespace]);
     const read = () => cluster.get<DaemonSet>('ads', namespace, 'log-agent');
