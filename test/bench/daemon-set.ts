@@ -95,7 +95,9 @@ export async function daemonSetFigures(cluster: BenchCluster, pairs: number): Pr
   const visited = await inPairs({ base: visit('base'), present: visit('present') }, pairs);
   return [
     sameForBoth,
-    'Roll-outs go from node to node (`maxUnavailable` 1, or `maxSurge` 1).',
+    'Roll-outs go from node to node (`maxUnavailable` 1, or `maxSurge` 1). By recreation `apps/v1` creates the new pod of a node once ' +
+      'the containers of the old one have ended; here, as in OpenKruise, it waits until the old pod is gone (AD-20), for which the ' +
+      'kubelet takes up to a second more.',
     ratioTable([...moved, ...visited.filter(({ what }) => what !== names.inPlace)], 'apps/v1', mostRatio),
     'The same change of the image in place (`InPlaceIfPossible`), beside the recreation by `apps/v1`:',
     ratioTable(
