@@ -3,7 +3,17 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { type DaemonSet, daemonSets } from '../../api/daemon-set/types.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
 import { playedNode, playedNumberLabel } from '../../deploy/local/kwok.ts';
-import { countPods, eventsOf, type Fleet, fleetName, removeFleet, scaleNamespace, untilStatus } from './fleet.ts';
+import {
+  countPods,
+  eventsOf,
+  type Fleet,
+  fleetName,
+  imageChange,
+  removeFleet,
+  scaleNamespace,
+  templateOf,
+  untilStatus,
+} from './fleet.ts';
 import type { ScaleMeans } from './run.ts';
 
 /** How many nodes are written at once. */
@@ -20,10 +30,7 @@ export function daemonSetOf(nodes: number, { kube, client }: ScaleMeans): Fleet 
 
   async function update(maxUnavailable: string): Promise<void> {
     changes += 1;
-    await kube.patch(daemonSets, ref, 'json', [
-      { op: 'replace', path: '/spec/template/spec/containers/0/image', value: `app:${changes}` },
-      { op: 'add', path: '/spec/updateStrategy/rollingUpdate/maxUnavailable', value: maxUnavailable },
-    ]);
+    await kube.patch(daemonSets, ref, 'json', imageChange(changes, maxUnavailable));
   }
 
   /** Gives every node an annotation, which nobody looks at, and the watcher time to see the last of them. */
@@ -86,24 +93,15 @@ export function daemonSetOf(nodes: number, { kube, client }: ScaleMeans): Fleet 
 function setOf(name: string, nodes: number): object {
   const labels = { app: name };
   const first = { key: playedNumberLabel, operator: 'Lt', values: [String(nodes + 1)] };
+  const nodeAffinity = {
+    requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: [first] }] },
+  };
   return {
     metadata: { name, namespace: scaleNamespace },
     spec: {
       selector: { matchLabels: labels },
       updateStrategy: { type: 'RollingUpdate', rollingUpdate: { rollingUpdateType: 'InPlaceIfPossible' } },
-      template: {
-        metadata: { labels },
-        spec: {
-          automountServiceAccountToken: false,
-          terminationGracePeriodSeconds: 1,
-          affinity: {
-            nodeAffinity: {
-              requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: [first] }] },
-            },
-          },
-          containers: [{ name: 'app', image: 'app:1', resources: { requests: { cpu: '10m', memory: '16Mi' } } }],
-        },
-      },
+      template: templateOf(labels, { affinity: { nodeAffinity } }),
     },
   };
 }

@@ -82,6 +82,27 @@ export async function removeFleet(kube: KubeClient, resource: Resource, name: st
   while ((await countPods(kube, name)) > 0) await delay(500);
 }
 
+/** A JSON patch: nothing but the image, so that the pods can stay, and the pace. */
+export function imageChange(image: number, maxUnavailable: string): readonly object[] {
+  return [
+    { op: 'replace', path: '/spec/template/spec/containers/0/image', value: `app:${image}` },
+    { op: 'add', path: '/spec/updateStrategy/rollingUpdate/maxUnavailable', value: maxUnavailable },
+  ];
+}
+
+/** The template of every fleet, with more of the spec of its pods. */
+export function templateOf(labels: Readonly<Record<string, string>>, more: object = {}): object {
+  return {
+    metadata: { labels },
+    spec: {
+      automountServiceAccountToken: false,
+      terminationGracePeriodSeconds: 1,
+      containers: [{ name: 'app', image: 'app:1', resources: { requests: { cpu: '10m', memory: '16Mi' } } }],
+      ...more,
+    },
+  };
+}
+
 /** A set of so many pods, which is not there yet. */
 export function fleetOf(pods: number, { kube, client }: { readonly kube: KubeClient; readonly client: Client }): Fleet {
   const name = fleetName(pods);
@@ -91,13 +112,9 @@ export function fleetOf(pods: number, { kube, client }: { readonly kube: KubeCli
   const until = (step: string, holds: (set: CloneSet) => boolean) =>
     untilStatus(() => kube.get<CloneSet>(cloneSets, ref), step, holds);
 
-  /** Nothing but the image, so that the pods can stay. */
   async function update(maxUnavailable: string): Promise<void> {
     image += 1;
-    await kube.patch(cloneSets, ref, 'json', [
-      { op: 'replace', path: '/spec/template/spec/containers/0/image', value: `app:${image}` },
-      { op: 'add', path: '/spec/updateStrategy/rollingUpdate/maxUnavailable', value: maxUnavailable },
-    ]);
+    await kube.patch(cloneSets, ref, 'json', imageChange(image, maxUnavailable));
   }
 
   const updated = ({ status }: CloneSet) =>
@@ -145,14 +162,7 @@ function setOf(name: string, replicas: number): object {
       replicas,
       selector: { matchLabels: labels },
       updateStrategy: { type: 'RollingUpdate', rollingUpdate: { podUpdatePolicy: 'InPlaceIfPossible' } },
-      template: {
-        metadata: { labels },
-        spec: {
-          automountServiceAccountToken: false,
-          terminationGracePeriodSeconds: 1,
-          containers: [{ name: 'app', image: 'app:1', resources: { requests: { cpu: '10m', memory: '16Mi' } } }],
-        },
-      },
+      template: templateOf(labels),
     },
   };
 }

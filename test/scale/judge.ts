@@ -92,7 +92,7 @@ function ownCpu({ usage }: StepFigures): number {
   return usage.filter(({ role }) => role !== others).reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0);
 }
 
-/** Microseconds of the watcher for an event of a node in which no DaemonSet sees anything new: reading it takes most of them. */
+/** Microseconds of the watcher for an event of a node in which no DaemonSet sees anything new. */
 const mostPerEvent = 500;
 
 function costOfEvent({ pods, step, usage }: StepFigures): readonly Judgement[] {

@@ -116,16 +116,19 @@ describe('failed pods', () => {
   it('AD-20: are counted once, when they are deleted, by DaemonSet and node', () => {
     let ms = nowMs;
     const seen = new FailedPods(() => ms);
-    seen.saw({ after: failed });
-    seen.saw({ before: pod('n1', upToDate), after: going });
+    const [isThere, isGone] = [() => true, () => false];
+    seen.saw({ after: failed }, isThere);
+    seen.saw({ before: pod('n1', upToDate), after: going }, isThere);
     expect(seen.of(uid)).toBeUndefined();
-    seen.saw({ before: failed, after: going });
-    seen.saw({ before: going });
+    seen.saw({ before: failed, after: going }, isThere);
+    seen.saw({ before: going }, isThere);
     expect([...(seen.of(uid) ?? [])]).toEqual([['n1', { times: 1, lastAtMs: nowMs }]]);
     ms += 60_000;
-    seen.saw({ before: failed });
+    seen.saw({ before: failed }, isThere);
     expect(seen.of(uid)?.get('n1')).toEqual({ times: 2, lastAtMs: ms });
     expect(seen.of('another')).toBeUndefined();
+    seen.saw({ before: failed }, isGone);
+    expect(seen.of(uid)?.get('n1')?.times).toBe(2);
     ms += 31 * 60_000;
     expect(seen.of(uid)).toBeUndefined();
   });

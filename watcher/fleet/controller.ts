@@ -86,8 +86,8 @@ export interface FleetDefinition<Owner extends Workload, Input extends FleetInpu
   readonly claimSeries?: (owner: Owner) => readonly string[];
   /** What the planner sees, with what only this kind looks at. */
   readonly input: (input: FleetInput<Owner>) => Input;
-  /** Calls `changed` for each workload of which something changes that only this kind looks at. Absent: there is nothing of that sort. */
-  readonly listen?: (owners: Pick<Cache<Owner>, 'all' | 'onChange'>, changed: (uid: string) => void) => void;
+  /** Subscribes to what only this kind looks at: `changed` requests a reconcile of a workload. Absent: there is nothing of that sort. */
+  readonly listen?: (owners: Pick<Cache<Owner>, 'all' | 'byUid' | 'onChange'>, changed: (uid: string) => void) => void;
 }
 
 /** Keeps the workloads of one kind, and rolls out what changes. */

@@ -15,7 +15,6 @@ export function daemonSetController(context: ControllerContext): Controller {
   const nodes = context.cache<Node>(kubeResource.nodes);
   const pods = context.cache<Pod>(kubeResource.pods);
   const failed = new FailedPods(context.now);
-  pods.onChange((change) => failed.saw(change));
   return new FleetController<DaemonSet, DaemonSetInput>(context, {
     planner: daemonSetWorkloads,
     events: daemonSetEvent,
@@ -31,6 +30,7 @@ export function daemonSetController(context: ControllerContext): Controller {
         if (!context.isLeading()) return;
         for (const uid of concernedBy(change, sets.all())) changed(uid);
       });
+      pods.onChange((change) => failed.saw(change, (uid) => sets.byUid(uid) !== undefined));
       sets.onChange(({ before, after }) => {
         const isSame = before?.metadata.generation === after?.metadata.generation;
         if (before && !isSame) failed.forget(before.metadata.uid);

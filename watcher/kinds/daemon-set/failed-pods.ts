@@ -17,14 +17,15 @@ export class FailedPods {
     this.#now = now;
   }
 
-  /** Takes note of a failed pod once it is being deleted, or is gone. */
-  saw({ before, after }: Change<Pod>): void {
+  /** Takes note of a failed pod of a DaemonSet that `isThere` once it is being deleted, or is gone. */
+  saw({ before, after }: Change<Pod>, isThere: (owner: string) => boolean): void {
     const isGoing = after === undefined || after.metadata.deletionTimestamp !== undefined;
     if (before === undefined || !isGoing || before.metadata.deletionTimestamp !== undefined) return;
     if (before.status?.phase !== 'Failed') return;
     const owner = ownerIn(before, daemonSets);
     const node = nodeOf(before);
-    if (owner === undefined || node === undefined) return;
+    // pods that are garbage-collected go after their DaemonSet, and nobody would forget them
+    if (owner === undefined || node === undefined || !isThere(owner)) return;
     const lastAtMs = this.#now();
     const nodes = this.#byOwner.get(owner) ?? new Map<string, FailedBefore>();
     const known = recent(nodes.get(node), lastAtMs);
