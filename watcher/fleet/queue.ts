@@ -69,9 +69,10 @@ export interface FleetQueueOptions<World, Step, Plan extends FleetPlan<Step> = F
   /** How many steps of one object are done at once. */
   readonly parallelSteps: number;
   /**
-   * How far apart passes of an object begin that only events ask for, at least; where planning takes long, it is three times
-   * that. What happens to an object that has rested is looked at right away, unless planning for all takes long. Absent:
-   * passes follow one upon the other.
+   * How far apart passes of an object begin that only events ask for, at least, while events go on: the first rest is
+   * `shortestRestMs`, each further one twice as long up to this. Where planning takes long, it is three times that. What
+   * happens to an object that has rested is looked at right away, unless planning for all takes long. Absent: passes follow
+   * one upon the other.
    */
   readonly restMs?: number;
   /** The wall clock. */
@@ -81,6 +82,8 @@ export interface FleetQueueOptions<World, Step, Plan extends FleetPlan<Step> = F
 /** How long a batch waits for its pods in a pending activity, which costs heartbeats. */
 const longWaitMs = 600_000;
 
+/** What happens to an object that was left alone is seldom more than one event: the next one may be what its roll-out waits for. */
+const shortestRestMs = 5;
 /** While events come, planning for one object takes a quarter of the time at most: it rests three times as long. */
 const planningShare = 3;
 /** The same of all objects of the kind together, a third of the time; so much goes through first. */
@@ -120,6 +123,12 @@ interface RollOutOfObject<Step> {
   wait?: Wait;
 }
 
+interface Rest {
+  readonly lastsMs: number;
+  readonly untilMs: number;
+  wake?: NodeJS.Timeout;
+}
+
 interface Outcome<Step> extends StepResults<Step> {
   /** Writes, without those that only report. */
   readonly changes: number;
@@ -136,7 +145,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   /** Disruptions that are being written, by object. */
   readonly #onTheWay = new Map<string, Map<StepPod, Promise<unknown>>>();
   /** Objects that rest: until when, and what ends it if there is something to look at. */
-  readonly #rests = new Map<string, { readonly untilMs: number; wake?: NodeJS.Timeout }>();
+  readonly #rests = new Map<string, Rest>();
   /** Until when all objects would rest together, had there been no burst. */
   #sharedRestMs = 0;
   /** How many steps of an object went at once at the end of its last pass, where their number grows and none failed. */
@@ -183,7 +192,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
 
   /** Others may have taken their time meanwhile: then it goes on resting. */
   #addRested(uid: string): void {
-    const rest = this.#rests.get(uid) ?? { untilMs: 0 };
+    const rest = this.#rests.get(uid) ?? { lastsMs: 0, untilMs: 0 };
     const shared = this.#sharedRestMs - sharedPlanning.burstMs * (1 + sharedPlanning.rest);
     const leftMs = Math.max(rest.untilMs, shared) - performance.now();
     if (leftMs <= 0) {
@@ -379,7 +388,8 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const { fleet, log, nowMs, onPass } = this.#options;
     const reasons = this.#reasons.get(uid) ?? ['due'];
     this.#reasons.delete(uid);
-    clearTimeout(this.#rests.get(uid)?.wake);
+    const restBefore = this.#rests.get(uid);
+    clearTimeout(restBefore?.wake);
     this.#rests.delete(uid);
     if (!this.#mayWrite()) return undefined;
 
@@ -396,7 +406,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const permit = this.#permitOf(uid);
     const plan = fleet.plan(world, permit, wallMs);
     fleet.planned?.(world, plan, wallMs);
-    this.#rest(uid, begunAtMs, [...reasons].every(mayRest));
+    this.#rest(uid, restBefore, begunAtMs, [...reasons].every(mayRest));
     if (!permit && plan.disruption.length > 0)
       throw new Error(`the plan for ${fleet.kind} ${uid} disrupts without a permit`);
     log.debug(
@@ -565,14 +575,16 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     }
   }
 
-  #rest(uid: string, begunAtMs: number, isOfEvents: boolean): void {
+  #rest(uid: string, before: Rest | undefined, begunAtMs: number, isOfEvents: boolean): void {
     const { restMs } = this.#options;
     if (restMs === undefined) return;
     const tookMs = performance.now() - begunAtMs;
+    const goesOn = before !== undefined && begunAtMs < before.untilMs + restMs;
+    const lastsMs = goesOn ? Math.min(before.lastsMs * (isOfEvents ? 2 : 1), restMs) : shortestRestMs;
     if (isOfEvents) {
       this.#sharedRestMs = Math.max(this.#sharedRestMs, begunAtMs) + (1 + sharedPlanning.rest) * tookMs;
     }
-    this.#rests.set(uid, { untilMs: begunAtMs + Math.max(restMs, planningShare * tookMs) });
+    this.#rests.set(uid, { lastsMs, untilMs: begunAtMs + Math.max(lastsMs, planningShare * tookMs) });
   }
 
   /**
