@@ -61,7 +61,12 @@ export const daemonSetMark = {
   templateGeneration: 'deprecated.daemonset.template.generation',
   /** Label of pods: the same number. Such a pod is updated, whatever its revision. */
   podTemplateGeneration: 'pod-template-generation',
+  /** Annotation: when a node gets a new pod for one that is being deleted. Absent: once the old one is gone. */
+  podReplacementPolicy: 'windlass.io/pod-replacement-policy',
 } as const;
+
+/** The value of `podReplacementPolicy`: once its containers have ended, as in `apps/v1`; named as in KEP-3973. */
+export const terminationComplete = 'TerminationComplete';
 
 /** How v1alpha1 spells an update with `maxSurge`, besides `Standard`. */
 export const surging = 'Surging';
@@ -121,7 +126,7 @@ export const daemonSetWaits = {
   FailedPod: 'Look at the logs of these pods: they have ended, and are replaced later and later',
   PodTerminating:
     'Nothing to do if these pods are about to terminate; otherwise look at their finalizers and nodes: a node gets its ' +
-    'new pod once the old one is gone',
+    `new pod once the old one is gone, or has ended with ${daemonSetMark.podReplacementPolicy}: ${terminationComplete}`,
   ImageNotReady: 'Look at the ImagePullJobs of the DaemonSet, or lower or remove the annotation windlass.io/prefetch',
   CannotCreate: 'Look at the Events of the DaemonSet: they say why the pods are refused',
   CannotDelete: 'Look at the Events of the DaemonSet: they say why the deletion is refused',

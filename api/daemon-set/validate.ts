@@ -23,6 +23,7 @@ import {
   daemonSetVersion,
   rollingUpdateTypes,
   surging,
+  terminationComplete,
 } from './types.ts';
 
 /**
@@ -63,6 +64,7 @@ function problemsOfShape(object: JsonObject): readonly FieldError[] {
   return [
     ...nameProblems(object),
     ...prefetchProblems(object),
+    ...replacementProblems(object),
     ...selectorProblems('spec.selector', spec.selector, 'selects the pods of this DaemonSet'),
     ...templateProblems(spec, daemonSets.kind),
     ...numberProblems('spec.minReadySeconds', spec.minReadySeconds),
@@ -70,6 +72,13 @@ function problemsOfShape(object: JsonObject): readonly FieldError[] {
     ...updateStrategyProblems(spec.updateStrategy, daemonSetVersion(object) ?? 'v1beta1'),
     ...lifecycleProblems(spec.lifecycle),
   ];
+}
+
+function replacementProblems(object: JsonObject): readonly FieldError[] {
+  const key = daemonSetMark.podReplacementPolicy;
+  const value = metadataEntry(object, 'annotations', key);
+  if (value === undefined || value === terminationComplete) return [];
+  return [notSupported(`metadata.annotations[${key}]`, value, [terminationComplete])];
 }
 
 function updateStrategyProblems(strategy: Json | undefined, version: DaemonSetVersion): readonly FieldError[] {

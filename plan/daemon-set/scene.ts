@@ -3,9 +3,14 @@ import { countOf, type IntOrPercent, isNegative } from '../../api/base/int-or-pe
 import { compareGoStrings } from '../../api/base/json-go.ts';
 import { perObject } from '../../api/base/per-object.ts';
 import { labelMatcher } from '../../api/core/label-selector.ts';
-import { nodeOf } from '../../api/core/pod.ts';
+import { isFinished, nodeOf } from '../../api/core/pod.ts';
 import type { DaemonSet } from '../../api/daemon-set/types.ts';
-import { type DaemonSetRollingUpdate, daemonSetDefault, daemonSetMark } from '../../api/daemon-set/types.ts';
+import {
+  type DaemonSetRollingUpdate,
+  daemonSetDefault,
+  daemonSetMark,
+  terminationComplete,
+} from '../../api/daemon-set/types.ts';
 import { first, inOrder } from '../fleet/order.ts';
 import type { FleetPod } from '../fleet/pods.ts';
 import { type FleetScene, type ImagesAhead, isAtGoal, isInDoubt } from '../fleet/scene.ts';
@@ -52,7 +57,9 @@ export function daemonSetScene(scene: FleetScene<DaemonSet, DaemonSetInput>): Da
   const { owner, input, replicas, isUndo } = scene;
   const rollingUpdate = owner.spec.updateStrategy?.rollingUpdate ?? {};
   const counted = scene.counted.map((pod) => withGeneration(scene, pod));
-  const byNode = Map.groupBy(counted, ({ pod }) => nodeOf(pod) ?? '');
+  const isReplaced = isReplacedIn(owner);
+  const ofNodes = counted.filter((pod) => !isReplaced(pod));
+  const byNode = Map.groupBy(ofNodes, ({ pod }) => nodeOf(pod) ?? '');
   const adopting = new Set((scene.adoptable ?? []).map((pod) => nodeOf(pod)));
   const eligibilities = eligibilitiesOf(input);
   const { selector } = rollingUpdate;
@@ -81,6 +88,12 @@ export function daemonSetScene(scene: FleetScene<DaemonSet, DaemonSetInput>): Da
     partition: isUndo ? 0 : partitionOf(rollingUpdate, replicas),
     burst: burstOf(owner.spec.burstReplicas, replicas),
   };
+}
+
+/** AD-20: pods that are being deleted count until they are gone, unless an annotation says that they do until their containers have ended. */
+function isReplacedIn({ metadata: { annotations } }: DaemonSet): (pod: FleetPod) => boolean {
+  if (annotations?.[daemonSetMark.podReplacementPolicy] !== terminationComplete) return () => false;
+  return ({ pod, isTerminating }) => isTerminating && isFinished(pod);
 }
 
 /** AD §4: of a DaemonSet with a number for its template, pods with the same number are of the newest revision. */

@@ -28,6 +28,12 @@ export interface Beside<Owner extends KubeObject> {
   readonly tells: (owner: Owner, generation: number | undefined, pods: number) => boolean;
 }
 
+/** What a workload has besides its own spec. */
+export interface MoreOfWorkload {
+  readonly podSpec?: object;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
 /** A workload that is measured. */
 export interface Measured {
   readonly name: string;
@@ -47,7 +53,7 @@ export async function besideApps<Owner extends KubeObject>(
   cluster: BenchCluster,
   { resources, tells }: Beside<Owner>,
 ): Promise<{
-  readonly workload: (side: Side, spec: object, podSpec?: object) => Measured;
+  readonly workload: (side: Side, spec: object, more?: MoreOfWorkload) => Measured;
   readonly rest: (phase: number) => Promise<void>;
   readonly rested: (app: string, phase: number) => Promise<void>;
   /** Forgets what was measured so far. */
@@ -73,7 +79,7 @@ export async function besideApps<Owner extends KubeObject>(
     await rest(phase);
   }
 
-  function workload(side: Side, given: object, podSpec: object = {}): Measured {
+  function workload(side: Side, given: object, { podSpec = {}, annotations = {} }: MoreOfWorkload = {}): Measured {
     const resource = resources[side];
     const name = `bench-${Date.now().toString(36)}-${number++}`;
     const ref = { namespace: benchNamespace, name };
@@ -105,7 +111,8 @@ export async function besideApps<Owner extends KubeObject>(
         const labels = { app: name };
         const template = { metadata: { labels }, spec: spec(images.old) };
         const body = { ...given, selector: { matchLabels: labels }, template };
-        const creation = async () => await cluster.kube.create<Owner>(resource, { metadata: ref, spec: body } as never);
+        const object = { metadata: { ...ref, annotations }, spec: body };
+        const creation = async () => await cluster.kube.create<Owner>(resource, object as never);
         return await until(creation, { pods, image: images.old });
       },
       change: async (change, pods) => await until(() => patch(change), { pods, image: images.old }),

@@ -1,8 +1,8 @@
 // DaemonSets beside those of `apps/v1`: they are created, given another node, and rolled out.
 import type { KubeObject } from '../../api/core/meta.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { daemonSets } from '../../api/daemon-set/types.ts';
-import { besideApps, mostRatio, type Side, sameForBoth } from './beside-apps.ts';
+import { daemonSetMark, daemonSets, terminationComplete } from '../../api/daemon-set/types.ts';
+import { besideApps, type MoreOfWorkload, mostRatio, type Side, sameForBoth } from './beside-apps.ts';
 import type { BenchCluster } from './cluster.ts';
 import { ratioTable } from './pairs.ts';
 import { inPairs, type Visit } from './visits.ts';
@@ -30,7 +30,8 @@ const names = {
   create: `create on ${nodes} nodes`,
   leave: `a node that does not fit any more: ${nodes} → 1`,
   join: `a node that fits: 1 → ${nodes}`,
-  recreated: `roll out on ${nodes} nodes by recreation`,
+  recreated: `roll out on ${nodes} nodes by recreation, ${terminationComplete}`,
+  gone: `roll out on ${nodes} nodes by recreation, one pod after the other is gone`,
   surged: `roll out on ${nodes} nodes with maxSurge 1`,
   inPlace: `roll out on ${nodes} nodes in place`,
 } as const;
@@ -39,15 +40,17 @@ const names = {
 export async function daemonSetFigures(cluster: BenchCluster, pairs: number): Promise<string> {
   const { workload, rest, rested, forget, lags } = await besideApps<AnyDaemonSet>(cluster, { resources, tells });
 
-  function newSet(side: Side, rollingUpdate: object, podSpec: object = {}) {
-    return workload(side, { updateStrategy: { type: 'RollingUpdate', rollingUpdate } }, podSpec);
+  function newSet(side: Side, rollingUpdate: object, more: MoreOfWorkload = {}) {
+    return workload(side, { updateStrategy: { type: 'RollingUpdate', rollingUpdate } }, more);
   }
+
+  const asInApps = { annotations: { [daemonSetMark.podReplacementPolicy]: terminationComplete } };
 
   const visit =
     (side: Side): Visit =>
     async (phase) => {
       const took: Record<string, number> = {};
-      const set = newSet(side, { maxUnavailable: 1 });
+      const set = newSet(side, { maxUnavailable: 1 }, side === 'present' ? asInApps : {});
       await rest(phase);
       took[names.create] = await set.create(nodes);
       await rested(set.name, phase);
@@ -55,7 +58,9 @@ export async function daemonSetFigures(cluster: BenchCluster, pairs: number): Pr
       await set.remove();
       const surging = newSet(side, { maxSurge: 1, maxUnavailable: 0 });
       took[names.surged] = await rollOutOf(surging, phase);
-      if (side === 'base') return { ...took, [names.inPlace]: took[names.recreated] ?? Number.NaN };
+      const recreated = took[names.recreated] ?? Number.NaN;
+      if (side === 'base') return { ...took, [names.gone]: recreated, [names.inPlace]: recreated };
+      took[names.gone] = await rollOutOf(newSet(side, { maxUnavailable: 1 }), phase);
       const inPlace = newSet(side, { rollingUpdateType: 'InPlaceIfPossible', maxUnavailable: 1 });
       return { ...took, [names.inPlace]: await rollOutOf(inPlace, phase) };
     };
@@ -66,7 +71,7 @@ export async function daemonSetFigures(cluster: BenchCluster, pairs: number): Pr
     async (phase) => {
       const label = `bench.windlass.io/${side}`;
       await labelNodes(cluster, label, ['node-1', 'node-2']);
-      const set = newSet(side, { maxUnavailable: 1 }, { nodeSelector: { [label]: 'true' } });
+      const set = newSet(side, { maxUnavailable: 1 }, { podSpec: { nodeSelector: { [label]: 'true' } } });
       await set.create(nodes);
       await rested(set.name, phase);
       const took = { [names.leave]: await set.after(() => labelNodes(cluster, label, ['node-1']), 1), [names.join]: 0 };
@@ -96,8 +101,8 @@ export async function daemonSetFigures(cluster: BenchCluster, pairs: number): Pr
   return [
     sameForBoth,
     'Roll-outs go from node to node (`maxUnavailable` 1, or `maxSurge` 1). By recreation `apps/v1` creates the new pod of a node once ' +
-      'the containers of the old one have ended; here, as in OpenKruise, it waits until the old pod is gone (AD-20), for which the ' +
-      'kubelet takes up to a second more.',
+      `the containers of the old one have ended, as happens here with \`${daemonSetMark.podReplacementPolicy}: ${terminationComplete}\`. ` +
+      'Otherwise it waits, as in OpenKruise, until the old pod is gone (AD-20), for which the kubelet takes up to a second more.',
     ratioTable([...moved, ...visited.filter(({ what }) => what !== names.inPlace)], 'apps/v1', mostRatio),
     'The same change of the image in place (`InPlaceIfPossible`), beside the recreation by `apps/v1`:',
     ratioTable(

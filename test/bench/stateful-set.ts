@@ -71,7 +71,7 @@ export async function statefulSetTakes(cluster: BenchCluster) {
       podManagementPolicy: policy,
       updateStrategy,
     };
-    return workload(side, spec, podSpec);
+    return workload(side, spec, { podSpec });
   }
 
   /** Creates, scales in and scales out. */

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
-import type { Pod } from '../../api/core/pod.ts';
+import { isFinished, type Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { type DaemonSet, daemonSets } from '../../api/daemon-set/types.ts';
+import { type DaemonSet, daemonSetMark, daemonSets, terminationComplete } from '../../api/daemon-set/types.ts';
 import { lifecycleMark } from '../../api/fleet/lifecycle.ts';
 import type { Cluster } from '../support/cluster.ts';
 import { isServing } from '../support/fleet-watch.ts';
@@ -85,6 +85,29 @@ describeTogether('a DaemonSet', () => {
     });
     await label(key, { 'node-1': null, 'node-2': null });
     await waitFor('all pods to go', () => fleet.watch.pods.size === 0);
+  });
+
+  it.concurrent('AD-20: a node gets a new pod once the old one is gone, or has ended, as an annotation says', async () => {
+    const fleet = await fleetOf(onlyApp);
+    const { metadata } = onNode(fleet, 'node-2');
+    const held = { namespace: fleet.namespace, name: metadata.name };
+    const hold = (finalizers: readonly string[]) =>
+      cluster.kube.patch(kubeResource.pods, held, 'merge', { metadata: { finalizers: [...finalizers] } });
+    await hold(['daemon-set.example/hold']);
+    await cluster.kube.delete(kubeResource.pods, held);
+    await waitFor('its containers to end', () => {
+      const pod = fleet.watch.pods.get(metadata.name);
+      return pod !== undefined && isFinished(pod);
+    });
+    await fleet.waitsFor('PodTerminating');
+    expect(Object.keys(podsOf(fleet))).toEqual(['node-1']);
+    await fleet.patch({
+      metadata: { annotations: { [daemonSetMark.podReplacementPolicy]: terminationComplete } },
+    });
+    await fleet.until('a new pod beside the one that has ended', ({ status }) => status?.numberAvailable === 2);
+    expect(fleet.watch.pods.size).toBe(3);
+    await hold([]);
+    await waitFor('the old pod to be gone', () => fleet.watch.pods.size === 2);
   });
 
   it.concurrent('AD-32, AD-34: updates its pods in place, one node at a time', async () => {

@@ -4,7 +4,7 @@ import { describeError } from '../../api/core/field-error.ts';
 import { convertDaemonSet } from '../../api/daemon-set/convert.ts';
 import { defaultDaemonSet } from '../../api/daemon-set/defaults.ts';
 import { daemonSetKind } from '../../api/daemon-set/schema.ts';
-import { daemonSetEvent } from '../../api/daemon-set/types.ts';
+import { daemonSetEvent, daemonSetMark } from '../../api/daemon-set/types.ts';
 import { daemonSetWarnings, validateDaemonSet, validateDaemonSetUpdate } from '../../api/daemon-set/validate.ts';
 import { newerFieldsAnnotation } from '../../api/fleet/newer-fields.ts';
 import { crdOf } from '../../deploy/generate/crd.ts';
@@ -234,6 +234,11 @@ describe('validation (AD §6)', () => {
     ['a negative partition', rolling({ partition: -1 }), `${at}.partition`],
     ['a partition above 100%', rolling({ partition: '101%' }), `${at}.partition`],
     ['a partition in quotes', rolling({ partition: '5' }), `${at}.partition`],
+    [
+      'an unknown replacement policy',
+      { ...set(), metadata: { name: 'agent', annotations: { [daemonSetMark.podReplacementPolicy]: 'Soon' } } },
+      'metadata.annotations[windlass.io/pod-replacement-policy]',
+    ],
     ['a hook of in-place updates', set({ lifecycle: { inPlaceUpdate: {} } }), 'spec.lifecycle.inPlaceUpdate'],
     [
       'a large selector',

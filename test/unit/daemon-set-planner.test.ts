@@ -233,6 +233,19 @@ describe('AD-20: what every node has', () => {
     expect(reason(result)).toBe('NotScheduled');
   });
 
+  it('a second pod once the containers of the first one have ended, where an annotation says so', () => {
+    const going = (phase: string) => ({ nodes: nodes(1), pods: [pod('n1', { going: true, ready: false, phase })] });
+    const policy = { 'windlass.io/pod-replacement-policy': 'TerminationComplete' };
+    const [ended, running] = [
+      plan(set({}, {}, policy), going('Succeeded')),
+      plan(set({}, {}, policy), going('Running')),
+    ];
+    expect([created(ended), ended.status?.currentNumberScheduled]).toEqual([['n1'], 0]);
+    expect([created(running), reason(running)]).toEqual([[], 'PodTerminating']);
+    const strict = plan(set(), going('Failed'));
+    expect([created(strict), reason(strict)]).toEqual([[], 'PodTerminating']);
+  });
+
   it('the pod of a node that comes back is its own again', () => {
     const played = new PlayedNodes(set(), { nodes: nodes(3), pods: pods(3, { of: fresh }) });
     played.nodes = nodes(2);

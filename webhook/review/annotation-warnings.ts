@@ -3,6 +3,7 @@ import { closest } from '../../api/base/closest.ts';
 import { type JsonObject, objectOr } from '../../api/base/json.ts';
 import { launchMark } from '../../api/container-launch-priority.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
+import { daemonSetMark } from '../../api/daemon-set/types.ts';
 import { newerFieldsAnnotation } from '../../api/fleet/newer-fields.ts';
 import { terminationMark } from '../../api/job-sidecar-termination.ts';
 import { restartsAnnotation, sidecarSetAnnotation } from '../../api/sidecar-set/marks.ts';
@@ -15,6 +16,7 @@ const prefix = 'windlass.io';
 const written: readonly string[] = [
   windlassAnnotation.command,
   windlassAnnotation.prefetch,
+  daemonSetMark.podReplacementPolicy,
   sidecarSetAnnotation.injectionFailure,
   ...Object.values(swapAnnotation),
 ];
