@@ -32,11 +32,13 @@ export interface FleetObject extends KubeObject {
   };
 }
 
-function readyIn(status: FleetObject['status']): number | undefined {
+/** How many of its pods the status calls ready. */
+export function readyIn(status: FleetObject['status']): number | undefined {
   return status?.readyReplicas ?? status?.numberReady;
 }
 
-function updatedIn(status: FleetObject['status']): number | undefined {
+/** And updated, of those that are ready where the kind says so. */
+export function updatedIn(status: FleetObject['status']): number | undefined {
   return status?.updatedReadyReplicas ?? status?.updatedNumberScheduled;
 }
 

@@ -1045,9 +1045,10 @@ it.each(['1-created', '2-partition-1'] as const)(
   'a DaemonSet of OpenKruise is taken over without a write: %s',
   (stage) => {
     const owner = recorded<DaemonSet>(`daemonset-${stage}-v1beta1`);
-    const read = <Of>(name: string) =>
-      (recorded<never>(`daemonset-${stage}-${name}`) as { readonly items: readonly Of[] }).items;
-    const given = { pods: read<Pod>('pods'), revisions: read<ControllerRevision>('revisions') };
+    const given = {
+      pods: recorded<readonly Pod[]>(`daemonset-${stage}-pods`),
+      revisions: recorded<readonly ControllerRevision[]>(`daemonset-${stage}-revisions`),
+    };
     const result = plan(owner, {
       ...given,
       nodes: ['node-1', 'node-2'].map((name) => node(name)),

@@ -93,9 +93,7 @@ describe('the content that a pod gets', () => {
   });
 
   it('SCS-92: has the containers, hashes and name of the revision', () => {
-    const { items } = recorded<ControllerRevision & { readonly items: readonly ControllerRevision[] }>(
-      'sidecarset-3-updated-revisions',
-    );
+    const items = recorded<readonly ControllerRevision[]>('sidecarset-3-updated-revisions');
     const revision = items.find(({ metadata }) => metadata.name === 'cold-6cbcfff5b7');
     if (revision === undefined) throw new Error('there is no such revision');
     const chosen = revisionContent(revision);

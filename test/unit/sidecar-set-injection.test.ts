@@ -40,10 +40,6 @@ const variables = (container: JsonObject) => objectsIn(container.env).map(({ nam
 const container = (name: string, fields: JsonObject = {}): JsonObject => ({ name, image: `${name}:1`, ...fields });
 const native = (name: string) => container(name, { restartPolicy: 'Always' });
 
-interface List extends KubeObject {
-  readonly items: readonly (KubeObject & JsonObject)[];
-}
-
 const notOurs = /^(kruise\.io\/sidecarset|version(alt)?\.sidecarset|team$)/;
 
 /** A recorded pod as its workload submitted it, before OpenKruise added sidecars. */
@@ -80,7 +76,7 @@ describe('injection as OpenKruise has recorded it', () => {
     ['hot', 'sidecarset-hot-1-injected', 'sidecarset-hot-1-injected-pods', ['mesh-1', 'mesh-2'], []],
   ])('SCS-22, SHU-80: makes the same pods, byte for byte: %s', (_what, setName, podsName, sidecars, volumes) => {
     const sidecarSet = recorded<SidecarSet>(setName);
-    const { items } = recorded<List>(podsName);
+    const items = recorded<readonly (KubeObject & JsonObject)[]>(podsName);
     expect(items.length).toBeGreaterThan(1);
     for (const item of items) {
       const from = submitted(item, sidecars, volumes);

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
-import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { engineNoFleetWorker, engineNoWorkers, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
@@ -600,7 +599,7 @@ describe('the plan for a SidecarSet', () => {
     'SCS-151, SCS-170, SCS-190: decides the same with what the watcher keeps of pods: %s',
     (name) => {
       const owner = recorded<SidecarSet>(`${name}-v1beta1`);
-      const { items } = recorded<KubeObject & { readonly items: readonly Pod[] }>(`${name}-pods`);
+      const items = recorded<readonly Pod[]>(`${name}-pods`);
       // of a workload that is not of the suite, of which less is kept
       const owners = [{ apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'x', uid: 'x', controller: true }];
       const pods = items.map((pod) => ({

@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { type JsonObject, objectOr } from '../../api/base/json.ts';
 import { goJsonSorted } from '../../api/base/json-go.ts';
-import type { KubeObject } from '../../api/core/meta.ts';
 import { type ControllerRevision, revisionHash } from '../../api/fleet/revision.ts';
 import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
 import {
@@ -14,10 +13,6 @@ import {
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { sidecarSetDraft } from '../support/objects/sidecar-set.ts';
 import { recorded } from '../support/recorded.ts';
-
-interface List extends KubeObject {
-  readonly items: readonly ControllerRevision[];
-}
 
 function set(spec: JsonObject = {}): SidecarSet {
   return defaultSidecarSet(sidecarSetDraft({ metadata: { uid: 'u' }, spec })) as unknown as SidecarSet;
@@ -48,7 +43,9 @@ describe('revisions of SidecarSets', () => {
     ['3-updated', 'cold-58c7484b74', 2],
   ])('SCS-205, SCS-206: are those that OpenKruise recorded: %s', (name, revisionName, number) => {
     const owner = recorded<SidecarSet>(`sidecarset-${name}-v1beta1`);
-    const stored = recorded<List>(`sidecarset-${name}-revisions`).items.find((one) => nameOf(one) === revisionName);
+    const stored = recorded<readonly ControllerRevision[]>(`sidecarset-${name}-revisions`).find(
+      (one) => nameOf(one) === revisionName,
+    );
     const made = newSidecarRevision(owner, 'kruise-system', number, { collisions: 0, before: 0 });
     if (stored === undefined) throw new Error('there is no such revision');
     expect(goJsonSorted(made.data)).toBe(goJsonSorted(stored.data));

@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import {
@@ -13,14 +12,10 @@ import { sidecarSetStatus } from '../../plan/sidecar-set/status.ts';
 import { trimPod } from '../../watcher/trim.ts';
 import { recorded } from '../support/recorded.ts';
 
-interface List extends KubeObject {
-  readonly items: readonly Pod[];
-}
-
 const labels = { rec: 'yes', 'kubernetes.io/metadata.name': 'rec' };
 const cold = recorded<SidecarSet>('sidecarset-1-injected-v1beta1');
 const hot = recorded<SidecarSet>('sidecarset-hot-1-injected');
-const podsOf = (name: string) => recorded<List>(name).items;
+const podsOf = (name: string) => recorded<readonly Pod[]>(name);
 const [coldPod] = podsOf('sidecarset-1-injected-pods') as readonly [Pod];
 const [hotPod] = podsOf('sidecarset-hot-1-injected-pods') as readonly [Pod];
 

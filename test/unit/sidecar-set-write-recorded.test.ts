@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import { objectOr } from '../../api/base/json.ts';
-import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { updateStateAnnotation } from '../../plan/sidecar-set/pods.ts';
@@ -11,14 +10,10 @@ import { sidecarWrite } from '../../plan/sidecar-set/write.ts';
 import { recorded } from '../support/recorded.ts';
 import { imagesOf, withAnnotations, written } from '../support/sidecar-pods.ts';
 
-interface List extends KubeObject {
-  readonly items: readonly Pod[];
-}
-
 const runtimeMeta = 'apps.kruise.io/runtime-containers-meta';
 
 function podOf(list: string, name: string): Pod {
-  const pod = recorded<List>(list).items.find(({ metadata }) => metadata.name === name);
+  const pod = recorded<readonly Pod[]>(list).find(({ metadata }) => metadata.name === name);
   if (pod === undefined) throw new Error(`${list} has no pod ${name}`);
   return pod;
 }

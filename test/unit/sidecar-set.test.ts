@@ -22,10 +22,6 @@ const toAlpha = (object: JsonObject) => convert(object, alpha).object;
 const specOf = (object: JsonObject) => objectOr(object.spec);
 const stored = (name: string) => recorded<KubeObject>(name) as KubeObject & JsonObject;
 
-interface List extends KubeObject {
-  readonly items: readonly KubeObject[];
-}
-
 /** What a user applied, from the annotation that kubectl wrote. */
 function applied(revision: KubeObject): JsonObject {
   return JSON.parse(revision.metadata.annotations?.['kubectl.kubernetes.io/last-applied-configuration'] ?? '');
@@ -94,7 +90,7 @@ describe('conversion of SidecarSets', () => {
 describe('defaults of SidecarSets', () => {
   it('makes of what was applied what OpenKruise stored', () => {
     const now = stored('sidecarset-1-injected-v1beta1');
-    const { items } = recorded<List>('sidecarset-1-injected-revisions');
+    const items = recorded<readonly KubeObject[]>('sidecarset-1-injected-revisions');
     const revision = items.find(({ metadata }) => metadata.name === objectOr(now.status).latestRevision);
     if (revision === undefined) throw new Error('there is no revision');
     const { spec, metadata } = defaultSidecarSet(applied(revision));
@@ -288,7 +284,7 @@ describe('hashes of SidecarSets', () => {
   });
 
   it('SCS-121: are those that recorded pods carry', () => {
-    const { items } = recorded<List>('sidecarset-1-injected-pods');
+    const items = recorded<readonly KubeObject[]>('sidecarset-1-injected-pods');
     const { whole, withoutImage } = contentHashes(specOf(stored('sidecarset-1-injected-v1beta1')));
     for (const { metadata } of items) {
       const { 'kruise.io/sidecarset-hash': all = '', 'kruise.io/sidecarset-hash-without-image': less = '' } =
