@@ -42,6 +42,8 @@ export class EventBudget {
   readonly #now: () => number;
   /** By object and reason: how many may still be written, as of the given time. */
   readonly #left = new Map<string, { readonly left: number; readonly atMs: number }>();
+  /** By object, reason and message: when an Event about something that lasts was written. */
+  readonly #lasting = new Map<string, number>();
 
   constructor(now: () => number) {
     this.#now = now;
@@ -55,6 +57,22 @@ export class EventBudget {
     if (left < 1) return false;
     this.#left.set(key, { left: left - 1, atMs });
     this.#forget(atMs);
+    return true;
+  }
+
+  /** The same for an Event about something that lasts, which is written again after five minutes. */
+  takeLasting(about: Pick<KubeObject, 'metadata'>, text: EventText): boolean {
+    const key = `${about.metadata.uid} ${text.reason} ${text.message}`;
+    const atMs = this.#now();
+    const toldAtMs = this.#lasting.get(key);
+    if (toldAtMs !== undefined && atMs - toldAtMs < lastingAgainMs) return false;
+    if (!this.take(about, text)) return false;
+    this.#lasting.delete(key);
+    this.#lasting.set(key, atMs);
+    for (const [oldest, oldestAtMs] of this.#lasting) {
+      if (this.#lasting.size <= mostRemembered && atMs - oldestAtMs < lastingAgainMs) break;
+      this.#lasting.delete(oldest);
+    }
     return true;
   }
 
@@ -72,4 +90,5 @@ export class EventBudget {
 
 const mostAtOnce = 25;
 const anotherAfterMs = 10_000;
+const lastingAgainMs = 300_000;
 const mostRemembered = 10_000;

@@ -110,11 +110,10 @@ export function pausedByOperator({ scene, update }: FleetSituation): Wait | unde
   return undefined;
 }
 
-export function undone({ scene, update }: FleetSituation): Wait | undefined {
+export function undone({ scene, scale, update }: FleetSituation): Wait | undefined {
   const order = scene.orders?.undo;
-  return order && scene.isUndo && update.stop.kind === 'done'
-    ? wait(scene, 'Undone', [], orderedBy(order, scene))
-    : undefined;
+  const isThrough = update.stop.kind === 'done' && scale.missing + scale.surplus === 0;
+  return order && scene.isUndo && isThrough ? wait(scene, 'Undone', [], orderedBy(order, scene)) : undefined;
 }
 
 /** Pods would be updated to what the operator has taken back. */

@@ -446,6 +446,7 @@ describe('what a CloneSet waits for', () => {
       reason: 'Undone',
       unblock: `${cloneSetWaits.Undone}; 5 of 5 pods are of revision ${oldName}; ordered by an operator`,
     });
+    expect(wait({ set, pods: pods('o', 4) })?.reason).not.toBe('Undone');
   });
 
   it('HookBeforeDelete, HookBeforeUpdate: name the marks that are still there', () => {

@@ -176,7 +176,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       case 'writeOwner':
         return patchAsSeen(kube, resource, caches.owners, asSeen(owner), step.patch);
       case 'event':
-        return this.#say(owner, step.event);
+        return this.#sayLasting(owner, step.event);
       case 'createRevision':
         return this.#createRevision(owner, step.revision);
       case 'patchRevision':
@@ -588,8 +588,17 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
   }
 
   async #say(about: KubeObject, text: EventText | undefined): Promise<undefined> {
-    const { kube, now, component } = this.#options;
     if (text === undefined || !this.#events.take(about, text)) return undefined;
+    return this.#write(about, text);
+  }
+
+  /** What the planner says in each pass, as long as it holds. */
+  async #sayLasting(about: KubeObject, text: EventText): Promise<undefined> {
+    return this.#events.takeLasting(about, text) ? this.#write(about, text) : undefined;
+  }
+
+  async #write(about: KubeObject, text: EventText): Promise<undefined> {
+    const { kube, now, component } = this.#options;
     await tellEvent(kube, { ...text, about, component, atMs: now() });
     return undefined;
   }
