@@ -7,6 +7,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import { isAlreadyExists, isGone, KubeError } from '../../kube/failures.ts';
 import { measureStolen } from '../support/stolen.ts';
 import { benchNamespace } from './cluster.ts';
+import { serveEmptyWebhook } from './empty-webhook.ts';
 import { type Figure, mostStolenPercent, quantile, shown, table } from './figures.ts';
 import { type Pair, pairedDifference } from './pairs.ts';
 
@@ -66,9 +67,13 @@ async function creation(kube: KubeClient, body: object): Promise<number> {
   return performance.now() - startedAt;
 }
 
+/** The pod webhook is not asked about pods of this namespace, and one that does nothing is. */
+const emptyNamespace = 'bench-empty';
+
 /** What is created, by the namespace of the pod. */
 const rows = {
   exempt: { namespace: exemptNamespace, app: 'bench', what: 'a pod that the pod webhook does not see' },
+  empty: { namespace: emptyNamespace, app: 'bench', what: 'a pod that a webhook sees which does nothing' },
   unselected: { namespace: 'bench-sidecars', app: 'other', what: 'a pod that no SidecarSet selects' },
   selected: { namespace: 'bench-sidecars', app: 'bench', what: 'a pod that one SidecarSet selects' },
 } as const;
@@ -86,28 +91,30 @@ const visits = 10;
 /** Times of pod creations with and without SidecarSets, and what these add: Markdown. */
 export async function admissionFigures(kube: KubeClient, rounds: number): Promise<string> {
   await newNamespace(kube, rows.exempt.namespace, { 'control-plane': 'openkruise' });
+  await newNamespace(kube, rows.empty.namespace, { 'control-plane': 'openkruise' });
   await newNamespace(kube, rows.selected.namespace, {});
+  const empty = await serveEmptyWebhook(kube, emptyNamespace);
+  while (empty.calls() === 0) await creation(kube, podBody(emptyNamespace));
   const taken = new Map<Count, Round[]>(counts.map((count) => [count, []]));
   let dropped = 0;
   for (let visit = 0; visit < visits; visit++) {
     // up and down, so that whatever grows or shrinks meanwhile favours none
     for (const count of visit % 2 === 0 ? counts : counts.toReversed()) {
       await withSidecarSets(kube, count, async () => {
-        const result = await inTurn(kube, count === 0 ? ['exempt', 'unselected'] : allRows, Math.ceil(rounds / visits));
+        const result = await inTurn(kube, rowsOf(count), Math.ceil(rounds / visits));
         taken.get(count)?.push(...result.rounds);
         dropped += result.dropped;
       });
     }
     console.log(`Visit ${visit + 1} of ${visits}, ${dropped} rounds dropped`);
   }
-  for (const { namespace } of [rows.exempt, rows.selected])
+  await empty.close();
+  for (const { namespace } of [rows.exempt, rows.empty, rows.selected])
     await kube.delete(kubeResource.namespaces, { name: namespace });
 
   const of = (count: Count) => taken.get(count) ?? [];
   const figures = counts.flatMap((count) =>
-    allRows
-      .filter((row) => count > 0 || row !== 'selected')
-      .map((row): Figure => ({ what: titleOf(count, row), samples: samplesOf(of(count), row), dropped: 0 })),
+    rowsOf(count).map((row): Figure => ({ what: titleOf(count, row), samples: samplesOf(of(count), row), dropped: 0 })),
   );
   const whole = (count: Count) => quantile(samplesOf(of(count), 'selected'), 0.5);
   return [
@@ -115,8 +122,11 @@ export async function admissionFigures(kube: KubeClient, rounds: number): Promis
     'Differences within the rounds, as medians with 95 % intervals:',
     [
       ...counts.map((count) => {
-        const adds = added(of(count), 'exempt', 'unselected');
-        return `- ${sidecarSetsOf(count)}: a pod that none selects takes ${adds} more than one that the webhook does not see.`;
+        const [adds, addsToEmpty] = [added(of(count), 'exempt', 'unselected'), added(of(count), 'empty', 'unselected')];
+        return (
+          `- ${sidecarSetsOf(count)}: a pod that none selects takes ${adds} more than one that the webhook does not see, and ` +
+          `${addsToEmpty} more than one that a webhook sees which does nothing.`
+        );
       }),
       `- 1 SidecarSet: a pod that it selects takes ${added(of(1), 'unselected', 'selected')} more than one that it does not select.`,
       `- A pod that one of 100 SidecarSets selects takes ${(whole(100) / whole(1)).toFixed(2)} times as long as with one SidecarSet.`,
@@ -126,7 +136,9 @@ export async function admissionFigures(kube: KubeClient, rounds: number): Promis
   ].join('\n\n');
 }
 
-const allRows = Object.keys(rows) as readonly Row[];
+function rowsOf(count: Count): readonly Row[] {
+  return (Object.keys(rows) as Row[]).filter((row) => count > 0 || row !== 'selected');
+}
 
 function titleOf(count: Count, row: Row): string {
   return `${sidecarSetsOf(count)}: ${rows[row].what}`;
