@@ -1,13 +1,12 @@
 import { isIP } from 'node:net';
 import type { Client } from '@temporalio/client';
-import type { KubeObject } from '../api/core/meta.ts';
 import { installation, kubeResource } from '../api/core/well-known.ts';
-import { readRecord } from '../api/engine/installation-record.ts';
 import type { TemporalPlace } from '../api/engine/temporal-place.ts';
 import type { Cluster } from './cluster.ts';
 import { describeFailure } from './failure.ts';
 import { type OperationEngine, operationEngine } from './operation.ts';
 import type { EngineFlags, FoundEngine } from './program.ts';
+import { published, publishedRef } from './published.ts';
 
 /** A Service of the cluster. */
 export interface ServiceRef {
@@ -104,15 +103,11 @@ async function reach(config: TemporalPlace, { cluster, env, forward, connect }: 
 }
 
 async function publishedTemporal(cluster: Cluster) {
-  const ref = { namespace: installation.namespace, name: installation.recordConfigMap };
-  interface ConfigMap extends KubeObject {
-    readonly data?: unknown;
-  }
   try {
-    const { data } = await cluster.kube.get<ConfigMap>(kubeResource.configMaps, ref, { deadlineMs: 10_000 });
-    return readRecord(data).temporal ?? { missing: byHand };
+    return (await published(cluster)).temporal ?? { missing: byHand };
   } catch (error) {
-    const attempted = `Cannot read ConfigMap "${ref.namespace}/${ref.name}", which has the address of Temporal`;
+    const { namespace, name } = publishedRef;
+    const attempted = `Cannot read ConfigMap "${namespace}/${name}", which has the address of Temporal`;
     return { missing: `${describeFailure(error, attempted)}; ${byHand}` };
   }
 }

@@ -1,6 +1,7 @@
 // The kubectl plugin `kubectl-kruise`: passes arguments, environment and streams of the process to the program.
 import { text } from 'node:stream/consumers';
 import { setTimeout } from 'node:timers/promises';
+import { gatesText } from '../api/engine/installation-record.ts';
 import packageJson from '../package.json' with { type: 'json' };
 import { parseConfig } from '../process/config.ts';
 import { temporalClient } from '../process/temporal-client.ts';
@@ -19,9 +20,10 @@ void runKruise({
   readStdin: () => text(process.stdin),
   now: () => Date.now(),
   pause: (ms, signal) => setTimeout(ms, undefined, { signal }),
-  featureGates: (given) =>
-    parseConfig('worker', given === undefined ? [] : [`--feature-gates=${given}`], ours(/^WINDLASS_FEATURE_GATES$/))
-      .featureGates,
+  featureGates: (given, record) => {
+    const text = given ?? (env.WINDLASS_FEATURE_GATES || gatesText(record.featureGates));
+    return parseConfig('worker', [`--feature-gates=${text}`], {}).featureGates;
+  },
   engine: (flags, cluster, clusterFlags) =>
     findEngine({
       flags,
@@ -35,8 +37,3 @@ void runKruise({
 }).then((code) => {
   process.exitCode = code;
 });
-
-/** Only these variables: others in the user's environment are not meant for this program. */
-function ours(names: RegExp): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(env).filter(([name]) => names.test(name)));
-}

@@ -1,4 +1,5 @@
 import { Command, CommanderError, Option } from 'commander';
+import type { InstallationRecord } from '../api/engine/installation-record.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
 import type { Cluster, ClusterFlags } from './cluster.ts';
 import { type PlanAnswer, planManifests, plannedKinds } from './commands/plan.ts';
@@ -15,6 +16,7 @@ import { formatAnswer, type OutputFormat, outputFormats } from './output/documen
 import { explanationText } from './output/explain-text.ts';
 import { planText } from './output/plan-text.ts';
 import { printable } from './output/printable.ts';
+import { published } from './published.ts';
 
 /** A connection to Temporal, or why there is none. */
 export type FoundEngine =
@@ -31,8 +33,8 @@ export interface Surroundings {
   readonly readStdin: () => Promise<string>;
   readonly now: () => number;
   readonly pause: (ms: number, signal?: AbortSignal) => Promise<void>;
-  /** From `--feature-gates` or the environment; throws for an unknown gate. */
-  readonly featureGates: (text: string | undefined) => FeatureGates;
+  /** From `--feature-gates` or the environment, otherwise as published; throws for an unknown gate that is given. */
+  readonly featureGates: (text: string | undefined, record: Pick<InstallationRecord, 'featureGates'>) => FeatureGates;
   readonly engine: (flags: EngineFlags, cluster: Cluster, clusterFlags: ClusterFlags) => Promise<FoundEngine>;
   readonly version: string;
 }
@@ -104,6 +106,15 @@ function withoutValue(arg: string): readonly string[] {
   throw new CommandFailed(`invalid argument "${value}" for "${name}" flag: must be true or false`);
 }
 
+/** Where nothing is published, or it cannot be read, the defaults hold. */
+async function gatesOf(
+  { featureGates }: Surroundings,
+  cluster: Cluster,
+  { featureGates: given }: GlobalFlags,
+): Promise<FeatureGates> {
+  return featureGates(given, await published(cluster).catch(() => ({ featureGates: new Map() })));
+}
+
 function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) => void): Command {
   const { out, err, readStdin, now, pause } = surroundings;
   const program = new Command('kubectl kruise')
@@ -126,7 +137,7 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
     const flags = plan.optsWithGlobals<GlobalFlags & { filename: readonly string[]; recursive?: true }>();
     const objects = await readManifests({ files: flags.filename, recursive: flags.recursive ?? false, readStdin });
     await withCluster(flags, async (cluster) => {
-      const gates = surroundings.featureGates(flags.featureGates);
+      const gates = await gatesOf(surroundings, cluster, flags);
       const answer = await planManifests(objects, { cluster, gates, givenNamespace: flags.namespace, now });
       for (const note of answer.notes) err(`note: ${note}\n`);
       if (answer.plans.length > 0)
@@ -147,7 +158,7 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
     const { explainer, ...object } = parseObject(words);
     await withCluster(flags, async (cluster) => {
       const { kube, namespace } = cluster;
-      const gates = surroundings.featureGates(flags.featureGates);
+      const gates = await gatesOf(surroundings, cluster, flags);
       const found = await engineFor(explain, cluster, flags);
       const { engine } = found;
       try {
@@ -218,7 +229,7 @@ interface GlobalFlags extends ClusterFlags {
 function addGlobalFlags(command: Command): void {
   command
     .addOption(new Option('-o, --output <format>', 'output format').choices(outputFormats).default('table'))
-    .option('--feature-gates <gates>', 'feature gates of Windlass in the cluster: A=true,B=false')
+    .option('--feature-gates <gates>', 'feature gates of Windlass: A=true,B=false [published in the cluster]')
     .option('-n, --namespace <namespace>', 'namespace of objects without one')
     .option('--kubeconfig <file>', 'path of the kubeconfig file')
     .option('--context <name>', 'context of the kubeconfig to use')

@@ -42,8 +42,13 @@ export function recordData(temporal: PublishedTemporal, gates: FeatureGates): Re
     [key.tls]: String(temporal.tls),
     ...(temporal.serverName !== undefined && { [key.serverName]: temporal.serverName }),
     ...(ca !== '' && { [key.ca]: ca }),
-    [key.gates]: featureGateNames.map((gate) => `${gate}=${gates[gate]}`).join(','),
+    [key.gates]: gatesText(new Map(Object.entries(gates))),
   };
+}
+
+/** Those that this version knows, as `A=true,B=false`. */
+export function gatesText(gates: ReadonlyMap<string, boolean>): string {
+  return featureGateNames.flatMap((gate) => (gates.has(gate) ? [`${gate}=${gates.get(gate)}`] : [])).join(',');
 }
 
 /** Parses such `data`; missing or invalid parts count as absent. */

@@ -1,3 +1,4 @@
+import { gatesText } from '../../api/engine/installation-record.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import type { Cluster } from '../../cli/cluster.ts';
 import type { OperationEngine } from '../../cli/operation.ts';
@@ -44,7 +45,7 @@ export async function kubectlKruise(
     readStdin: async () => stdin,
     now,
     pause,
-    featureGates: (text) => parseFeatureGates(text),
+    featureGates: (text, { featureGates }) => parseFeatureGates(text ?? gatesText(featureGates)),
     engine: async () => (engine ? { engine } : { missing: engineMissing }),
     version: '0.0.0',
   });

@@ -5,6 +5,7 @@ import { convertCloneSet } from '../../api/cloneset/convert.ts';
 import { defaultCloneSet } from '../../api/cloneset/defaults.ts';
 import type { CloneSet } from '../../api/cloneset/types.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
+import { installation } from '../../api/core/well-known.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { KubeError } from '../../kube/failures.ts';
 import {
@@ -38,6 +39,17 @@ function shop({ spec = oldSpec, refuse }: { spec?: SpecChange; refuse?: Refuse }
   const fleet = pods('o', 5, { revision: revision.metadata.name });
   const set = { ...live, status: { currentRevision: revision.metadata.name } } as unknown as CloneSet;
   return smallCluster([set, { ...revision }, ...fleet] as KubeObject[], refuse ? { refuse } : {});
+}
+
+function publishedGates(gates: string): KubeObject {
+  const metadata = {
+    namespace: installation.namespace,
+    name: installation.recordConfigMap,
+    uid: 'record',
+    resourceVersion: '1',
+    creationTimestamp: '',
+  };
+  return { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { 'feature-gates': gates } } as KubeObject;
 }
 
 const plan = (object: JsonObject, options: readonly string[] = [], cluster = shop()) =>
@@ -271,6 +283,22 @@ describe('kubectl kruise plan', () => {
     expect(invalid.err).toBe(
       'error: CloneSet "shop/web" is invalid: spec.template.spec.containers[0].name: Required value\n',
     );
+  });
+
+  it('goes by the feature gates that the leading watcher has published, unless others are given', async () => {
+    const asking = (cpu: string) => ({
+      template: template(oldImage, {
+        containers: [{ name: 'main', image: oldImage, resources: { requests: { cpu } } }],
+      }),
+    });
+    const cluster = shop({ spec: asking('100m') });
+    const after = manifest(asking('200m'));
+    const planned = async (options: readonly string[] = []) =>
+      /\d+ (in place|recreate)/.exec((await plan(after, options, cluster)).out)?.[0];
+    expect(await planned()).toBe('5 recreate');
+    cluster.put(publishedGates('InPlaceWorkloadVerticalScaling=true,OfAnotherVersion=true'));
+    expect(await planned()).toBe('5 in place');
+    expect(await planned(['--feature-gates', 'InPlaceWorkloadVerticalScaling=false'])).toBe('5 recreate');
   });
 
   it('plans on its own, and says so, when the user may not write or admission is away', async () => {
