@@ -244,11 +244,7 @@ function trialsOf(
   return trialsAmong(refused, pods, (pod) => {
     const decision = decideUpdate(scene, pod, target);
     if (decision.kind === 'refused') return undefined;
-    const isDeleted = decision.kind === 'recreate' && line.deletes?.(pod);
-    const trial = isDeleted
-      ? { pod: asSeen(pod.pod), revision: target.metadata.name, writes: [], deletes: true as const }
-      : trialOf(scene, pod, decision, target);
-    return { kind: 'tryUpdate', ...trial };
+    return { kind: 'tryUpdate', ...trialOf(scene, line, pod, decision, target) };
   });
 }
 
@@ -256,12 +252,15 @@ type Deleting = Pick<UpdateLine, 'deletes'>;
 
 function trialOf(
   scene: FleetScene,
-  { pod }: FleetPod,
+  line: Deleting,
+  fleetPod: FleetPod,
   decision: Exclude<InPlaceDecision, { kind: 'refused' }>,
   target: ControllerRevision,
 ): UpdateTrial {
+  const { pod } = fleetPod;
   const { lifecycle } = scene.strategy;
   const of = { pod: asSeen(pod), revision: target.metadata.name };
+  if (decision.kind === 'recreate' && line.deletes?.(fleetPod)) return { ...of, writes: [], deletes: true };
   // before a hook has let go, a policy may well refuse what follows
   if (decision.kind === 'recreate') {
     return { ...of, writes: [recreateMark], ...(!lifecycle?.preDelete && { deletes: true }) };
@@ -367,7 +366,7 @@ function startOf(
   if (decision.kind === 'recreate') {
     const of = { kind: 'recreatePod', pod: asSeen(pod.pod), revision } as const;
     if (line.deletes?.(pod)) return [of];
-    return [{ ...of, mark: { write: recreateMark, trial: trialOf(scene, pod, decision, target) } }];
+    return [{ ...of, mark: { write: recreateMark, trial: trialOf(scene, line, pod, decision, target) } }];
   }
   switch (beforeUpdate(pod.pod, scene.strategy.lifecycle)) {
     case 'wait':
@@ -380,7 +379,7 @@ function startOf(
       const start = inPlaceStart(scene, pod.pod, decision, target);
       const { drain, writes: all } = startInPlace(start);
       const isMore = drain !== undefined || all.length > 1 || start.graceSeconds > 0;
-      const trial = isMore && { trial: trialOf(scene, pod, decision, target) };
+      const trial = isMore && { trial: trialOf(scene, line, pod, decision, target) };
       return [{ kind: 'updatePod', pod: asSeen(pod.pod), revision, ...(drain && { drain }), writes: all, ...trial }];
     }
   }

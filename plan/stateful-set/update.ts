@@ -46,6 +46,7 @@ export function updateLine(scene: StatefulSetScene, { candidates }: StatefulSetD
   const labelled = replicaPods.filter(({ pod }) => pod.isSpecified && !spendsBudget(scene, pod));
   let away = spentBudget(scene) + labelled.length;
   const isHeldUp = isOrdered && unavailableReplicas(scene) + condemned.length > 0; // AS-34, AS-40
+  const replicaOf = new Map(replicaPods.map((replica) => [replica.pod, replica]));
   return {
     pods: candidates
       .filter((pod) => !isUpToDate(scene, pod) && !pod.isSpecified && !pod.isTerminating && !skip.has(pod.name))
@@ -60,9 +61,9 @@ export function updateLine(scene: StatefulSetScene, { candidates }: StatefulSetD
     passesOver: false, // AS-64
     // AS-63. A mark makes the kubelet look at the pod, and then at its deletion a second later. It is for deletions that have to wait:
     // for a hook, for the owners of a PVC, or for others in their order.
-    deletes: ({ pod, name }) => {
-      const replica = replicaPods.find((one) => one.pod.name === name);
-      const mayGo = beforeDelete(pod, scene.strategy.lifecycle) === 'delete' && !isHeldUp;
+    deletes: (pod) => {
+      const replica = replicaOf.get(pod);
+      const mayGo = beforeDelete(pod.pod, scene.strategy.lifecycle) === 'delete' && !isHeldUp;
       return mayGo && replica !== undefined && !losesClaim(scene, replica);
     },
     admits(pod) {

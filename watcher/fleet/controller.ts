@@ -205,7 +205,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       revisions: [...ownedBy(this.#revisions, resource, uid), ...orphansIn(this.#revisions, namespace)],
       pullJobs: ownedBy(this.#pullJobs, resource, uid),
     };
-    const unanswered = this.#unansweredOf([...found.claims, ...found.pods]);
+    const unanswered = this.#unansweredOf(found.claims, found.pods);
     const isPrefetched = prefetchShare(owner) !== undefined;
     const around = { ...found, ...(isPrefetched && { nodeImages: imagesOn(found.pods, this.#nodes, this.#images) }) };
     const input = fleetInput(owner, around, {
@@ -428,10 +428,10 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     return left.size === 0 ? undefined : new Set(left.keys());
   }
 
-  #unansweredOf(objects: readonly KubeObject[]): ReadonlyMap<string, number> | undefined {
+  #unansweredOf(...lists: readonly (readonly KubeObject[])[]): ReadonlyMap<string, number> | undefined {
     if (this.#unanswered.size === 0) return undefined;
     const nowMs = this.#context.now();
-    const known = objects.flatMap(({ metadata: { uid } }) => {
+    const known = lists.flat().flatMap(({ metadata: { uid } }) => {
       const untilMs = this.#unanswered.untilMs(uid, nowMs);
       return untilMs === undefined ? [] : [[uid, untilMs] as const];
     });
