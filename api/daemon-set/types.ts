@@ -116,7 +116,7 @@ export const daemonSetEvent = {
 /** Reasons of `status.waitingFor`, with what a person can do. */
 export const daemonSetWaits = {
   ...podWaits,
-  PartitionReached: 'Lower partition to update the pods of more nodes',
+  PartitionReached: 'Lower partition to update, or with partitionedScaling to create, the pods of more nodes',
   InPlaceImpossible: 'Revert the named change, or set rollingUpdateType to Standard',
   BudgetSpent: 'Fix these pods, or raise maxUnavailable',
   SurgeSpent: 'Fix these new pods: their old ones are deleted once they are available. Or raise maxSurge',

@@ -4,6 +4,7 @@ import { countOf, isMoreThanAll, isNegative } from '../base/int-or-percent.ts';
 import { isAbsent, isJsonObject, type Json, type JsonObject, objectOr } from '../base/json.ts';
 import { type FieldError, forbidden, invalid, newErrors, notSupported, required } from '../core/field-error.ts';
 import { selectorProblems } from '../core/label-problems.ts';
+import { labelMatcher } from '../core/label-selector.ts';
 import { metadataEntry } from '../core/meta.ts';
 import { preDownloadAnnotation, preDownloadWarnings, prefetchProblems } from '../fleet/pre-download.ts';
 import {
@@ -149,7 +150,11 @@ function lifecycleProblems(lifecycle: Json | undefined): readonly FieldError[] {
   return [forbidden('spec.lifecycle.inPlaceUpdate', 'pods of a DaemonSet are updated in place without this hook')];
 }
 
-/** What is accepted, as by OpenKruise, and has no effect. */
+function isUnreadable(selector: Json | undefined): boolean {
+  return !isAbsent(selector) && labelMatcher(objectOr(selector)) === undefined;
+}
+
+/** What is accepted, as by OpenKruise, and has no effect, or another one than it seems. */
 export function daemonSetWarnings(object: JsonObject): readonly string[] {
   const { burstReplicas, lifecycle, updateStrategy, scaleStrategy } = objectOr(object.spec);
   const { imagePreDownloadMinUpdatedReadyPods: least } = preDownloadAnnotation;
@@ -169,6 +174,15 @@ export function daemonSetWarnings(object: JsonObject): readonly string[] {
           `metadata.annotations[${daemonSetMark.progressiveCreate}]: has no effect in v1beta1: set ` +
             'spec.scaleStrategy.partitionedScaling',
         ]
+      : []),
+    ...(isSet(daemonSetMark.templateGeneration)
+      ? [
+          `metadata.annotations[${daemonSetMark.templateGeneration}]: pods whose label ${daemonSetMark.podTemplateGeneration} ` +
+            'has the same number count as updated whatever their template is: remove this annotation, which nothing keeps up to date',
+        ]
+      : []),
+    ...(isUnreadable(objectOr(objectOr(updateStrategy).rollingUpdate).selector)
+      ? ['spec.updateStrategy.rollingUpdate.selector: cannot be read, and selects no node']
       : []),
     ...preDownloadWarnings(object).filter((text) => !text.includes(least)),
     ...(isSet(least) ? [`metadata.annotations[${least}]: has no effect in a DaemonSet`] : []),

@@ -8,6 +8,7 @@
  *   the node is not one of those that run pods any more   all go
  */
 import { daemonSetEvent } from '../../api/daemon-set/types.ts';
+import { podMark } from '../../api/fleet/marks.ts';
 import type { ScalePlan } from '../fleet/kind.ts';
 import { first } from '../fleet/order.ts';
 import { deletion } from '../fleet/pod-writes.ts';
@@ -18,6 +19,8 @@ import { type DaemonSetScene, isLeaving, isSurging, type Place } from './scene.t
 import { selectedPlaces, spentBudget } from './update.ts';
 
 export interface DaemonSetScale extends ScalePlan {
+  /** Nodes that have no pod yet, as the partition holds it back (AD-22). */
+  readonly heldBack: readonly Place[];
   /** Pods that have failed and are deleted later, as others before them have failed on their node. */
   readonly backingOff: readonly FleetPod[];
   /** When the first of them is. */
@@ -29,20 +32,22 @@ export function planScale(scene: DaemonSetScene): DaemonSetScale {
   const { places, lost, burst, strategy } = scene;
   const failed = failedPods(scene);
   const backingOff = failed.later.map(({ pod }) => pod);
-  const creations = wantedCreations(scene, new Set(backingOff));
+  const { creations, heldBack } = wantedCreations(scene, new Set(backingOff));
   const surplus = [...places.flatMap((place) => surplusAt(scene, place)), ...lost];
   const named = strategy.isOnDelete || strategy.isPaused ? nothing : deleteNamed(scene);
   const going = [...new Set([...failed.due.map(({ pod }) => pod), ...surplus, ...named.pods])];
   const deletions = going.filter((pod) => !pod.isTerminating).map((pod) => ({ pod, steps: deletion(scene, pod) }));
   const acting = deletions.filter(({ steps }) => steps.length > 0).slice(0, burst);
   const created = creations.slice(0, burst).flatMap(({ node }) => podFor(scene, node) ?? []);
+  const again = places.flatMap(({ fresh }) => fresh.filter((pod) => pod.isSpecified && !going.includes(pod)));
   return {
-    steps: [...created, ...acting.flatMap(({ steps }) => steps)],
+    steps: [...created, ...acting.flatMap(({ steps }) => steps), ...again.map(keep)],
     events: acting.flatMap(({ pod }) => failureEvents(failed.due, pod)),
     missing: creations.length,
     surplus: going.length,
     isSettled: creations.length === 0 && going.length === 0 && places.every((place) => isSettled(scene, place)),
     spared: named.spared,
+    heldBack,
     backingOff,
     againAtMs: failed.later.map(({ dueAtMs }) => dueAtMs),
   };
@@ -55,7 +60,10 @@ function isSettled({ strategy }: DaemonSetScene, { pods }: Place): boolean {
 }
 
 /** AD-20, AD-22: the nodes that are to get a pod, in the order of their names. */
-function wantedCreations(scene: DaemonSetScene, backingOff: ReadonlySet<FleetPod>): readonly Place[] {
+function wantedCreations(
+  scene: DaemonSetScene,
+  backingOff: ReadonlySet<FleetPod>,
+): { readonly creations: readonly Place[]; readonly heldBack: readonly Place[] } {
   const { places, owner, partition, replicas, strategy } = scene;
   const isStopped = strategy.isOnDelete || strategy.isPaused;
   const open = places.filter(({ eligibility, isAdopting }) => eligibility === 'runs' && !isAdopting);
@@ -63,9 +71,10 @@ function wantedCreations(scene: DaemonSetScene, backingOff: ReadonlySet<FleetPod
   const known = new Set(empty);
   const granted = isStopped ? [] : open.filter((place) => !known.has(place) && awaitsSurge(scene, place));
   const isProgressive = owner.spec.scaleStrategy?.partitionedScaling === true && partition > 0;
-  if (!isProgressive) return [...empty, ...granted];
+  if (!isProgressive) return { creations: [...empty, ...granted], heldBack: [] };
   const updated = places.filter(({ eligibility, fresh }) => eligibility === 'runs' && fresh.length > 0).length;
-  return [...empty.slice(0, Math.max(replicas - updated - partition, 0)), ...granted];
+  const most = Math.max(replicas - updated - partition, 0);
+  return { creations: [...empty.slice(0, most), ...granted], heldBack: empty.slice(most) };
 }
 
 /** Without surging, pods that are going still count. What has failed counts until it is deleted, or nothing would slow it down. */
@@ -137,11 +146,17 @@ function surplusAt(scene: DaemonSetScene, { eligibility, pods, fresh, old }: Pla
   return [...leaving, ...moreNew, ...moreOld, ...(isReplaced ? [old_] : [])];
 }
 
+/** A pod that has the goal again, and is not replaced after all. */
+function keep({ pod }: FleetPod): Intention {
+  const patch = { metadata: { labels: { [podMark.specifiedDelete]: null } } };
+  return { kind: 'writePod', pod: asSeen(pod), why: 'keep', writes: [{ kind: 'pod', patch }] };
+}
+
 const nothing = { pods: [], spared: [] } as const;
 
 /**
  * Pods that are labelled to be deleted, within the budget: a pod that is to be recreated for an update carries this label as well.
- * While surging they go when their new pod is available, or where no pod is to be.
+ * While surging the label is of updates alone: such pods go when their new pod is available, or where no pod is to be.
  */
 function deleteNamed(scene: DaemonSetScene): {
   readonly pods: readonly FleetPod[];

@@ -56,14 +56,14 @@ export interface DaemonSetScene extends FleetScene<DaemonSet, DaemonSetInput> {
 export function daemonSetScene(scene: FleetScene<DaemonSet, DaemonSetInput>): DaemonSetScene {
   const { owner, input, replicas, isUndo } = scene;
   const rollingUpdate = owner.spec.updateStrategy?.rollingUpdate ?? {};
-  const counted = scene.counted.map((pod) => withGeneration(scene, pod));
   const isReplaced = isReplacedIn(owner);
-  const ofNodes = counted.filter((pod) => !isReplaced(pod));
-  const byNode = Map.groupBy(ofNodes, ({ pod }) => nodeOf(pod) ?? '');
+  const counted = scene.counted.filter((pod) => !isReplaced(pod)).map((pod) => withGeneration(scene, pod));
+  const byNode = Map.groupBy(counted, ({ pod }) => nodeOf(pod) ?? '');
   const adopting = new Set((scene.adoptable ?? []).map((pod) => nodeOf(pod)));
   const eligibilities = eligibilitiesOf(input);
   const { selector } = rollingUpdate;
   const selects = selector === undefined ? () => true : (labelMatcher(selector) ?? (() => false));
+  const budgets = budgetsOf(rollingUpdate, replicas);
   const places = input.nodes.flatMap(({ metadata: { name, labels } }): readonly Place[] => {
     const eligibility = eligibilities.get(name) ?? 'no';
     const pods = byNode.get(name) ?? [];
@@ -72,7 +72,7 @@ export function daemonSetScene(scene: FleetScene<DaemonSet, DaemonSetInput>): Da
       {
         ...{ node: name, eligibility, isAdopting: adopting.has(name) },
         isSelected: selects(labels),
-        ...sorted(scene, pods),
+        ...sorted(scene, pods, isSurging(budgets)),
       },
     ];
   });
@@ -81,7 +81,7 @@ export function daemonSetScene(scene: FleetScene<DaemonSet, DaemonSetInput>): Da
     !pod.spec.nodeName && !nodes.has(nodeOf(pod) ?? '') && nodeOf(pod) !== undefined;
   return {
     ...scene,
-    ...{ counted, rollingUpdate, ahead: imagesAhead(scene), ...budgetsOf(rollingUpdate, replicas) },
+    ...{ counted, rollingUpdate, ahead: imagesAhead(scene), ...budgets },
     places: places.toSorted((left, right) => compareGoStrings(left.node, right.node)),
     lost: counted.filter(isLost),
     // AD-23: of the nodes that there are now
@@ -104,10 +104,15 @@ function withGeneration({ owner, revisions }: FleetScene, pod: FleetPod): FleetP
   return isSame ? { ...pod, revision: revisions.update.metadata.name } : pod;
 }
 
-function sorted(scene: FleetScene, pods: readonly FleetPod[]): Pick<Place, 'pods' | 'fresh' | 'old'> {
+/** While surging, only an update makes a pod one that is to be replaced; its goal may have changed back since. */
+function sorted(
+  scene: FleetScene,
+  pods: readonly FleetPod[],
+  isSurged: boolean,
+): Pick<Place, 'pods' | 'fresh' | 'old'> {
   const ofNode = pods.toSorted(byPlace);
   const present = ofNode.filter(({ isTerminating }) => !isTerminating);
-  const isFresh = (pod: FleetPod) => isAtGoal(scene, pod) && !pod.isSpecified;
+  const isFresh = (pod: FleetPod) => isAtGoal(scene, pod) && (isSurged || !pod.isSpecified);
   return { pods: ofNode, fresh: present.filter(isFresh), old: present.filter((pod) => !isFresh(pod)) };
 }
 

@@ -41,8 +41,9 @@ export function selectedPlaces(scene: DaemonSetScene): readonly Place[] {
  */
 function choosePlaces(scene: DaemonSetScene): Readonly<Record<'selected' | 'heldBack' | 'leftOut', readonly Place[]>> {
   const places = placesOf(scene);
-  const { new: fresh = [], none = [], old = [] } = Object.groupBy(places.toReversed(), groupOf);
-  const { true: chosen = [], false: leftOut = [] } = Object.groupBy(old, ({ isSelected }) => `${isSelected}`);
+  const groups = Map.groupBy(places.toReversed(), groupOf);
+  const [fresh = [], none = [], old = []] = [groups.get('new'), groups.get('none'), groups.get('old')];
+  const [chosen, leftOut] = [old.filter(({ isSelected }) => isSelected), old.filter(({ isSelected }) => !isSelected)];
   const ordered = [...fresh, ...none, ...chosen];
   const most = Math.max(places.length - scene.partition, 0);
   return { selected: ordered.slice(0, most), heldBack: ordered.slice(most), leftOut };

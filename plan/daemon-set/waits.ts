@@ -2,8 +2,11 @@
 import { daemonSetWaits } from '../../api/daemon-set/types.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
 import type { Situation } from '../fleet/kind.ts';
+import type { FleetPod } from '../fleet/pods.ts';
 import { isAtGoal } from '../fleet/scene.ts';
 import * as fleet from '../fleet/waits.ts';
+import { joinedDetails } from '../pod-trouble.ts';
+import { listed } from '../text-size.ts';
 import type { DaemonSetScale } from './scale.ts';
 import { type DaemonSetScene, isSurging, type Place } from './scene.ts';
 import type { DaemonSetDemand } from './update.ts';
@@ -21,6 +24,7 @@ export const daemonSetRules: readonly Rule<DaemonSetSituation>[] = [
   ...fleet.changing,
   surgeSpent,
   ...fleet.last,
+  nodeHeldBack,
   nodeNotSelected,
   nodeDoesNotFit,
 ];
@@ -35,7 +39,22 @@ function failedPod({ scale }: DaemonSetSituation): Wait | undefined {
 /** AD-20: without surging, a node gets its new pod once the old one is gone. */
 function podTerminating({ scene }: DaemonSetSituation): Wait | undefined {
   const going = scene.places.flatMap(({ pods }) => pods.filter(({ isTerminating }) => isTerminating));
-  return going.length > 0 ? fleet.wait(own, 'PodTerminating', going) : undefined;
+  if (going.length === 0) return undefined;
+  const finalizers = [...new Set(going.flatMap(({ pod }) => pod.metadata.finalizers ?? []))];
+  const held = finalizers.length > 0 ? `finalizers: ${listed(finalizers, 200)}` : undefined;
+  return fleet.wait(own, 'PodTerminating', going, joinedDetails(silentNodes(scene, going), held));
+}
+
+const silent = ['not-ready', 'unreachable'].map((name) => `node.kubernetes.io/${name}`);
+
+/** The nodes of these pods whose kubelets do not answer, so that no pod of them ends. */
+function silentNodes({ input }: DaemonSetScene, pods: readonly FleetPod[]): string | undefined {
+  const of = new Set(pods.map(({ pod }) => pod.spec.nodeName));
+  const names = input.nodes.flatMap(({ metadata: { name }, spec }) =>
+    of.has(name) && spec?.taints?.some(({ key }) => silent.includes(key)) ? [name] : [],
+  );
+  if (names.length === 0) return undefined;
+  return `not ready are ${listed(names, 200)}: their pods end once they are back, or are deleted with --force, or raise maxUnavailable`;
 }
 
 /** AD-35: these new pods keep others from being started. */
@@ -44,6 +63,11 @@ function surgeSpent({ scene, update }: DaemonSetSituation): Wait | undefined {
   const starting = scene.places.flatMap(({ fresh, old }) => (old.length > 0 ? fresh : []));
   const unavailable = starting.filter(({ isAvailable }) => !isAvailable);
   return unavailable.length > 0 ? fleet.waitForPods(own, 'SurgeSpent', unavailable) : undefined;
+}
+
+/** AD-22. */
+function nodeHeldBack({ scale }: DaemonSetSituation): Wait | undefined {
+  return waitForNodes('PartitionReached', scale.heldBack);
 }
 
 /** AD-31, AD-38: the pods of nodes that the selector leaves out stay as they are. */
@@ -63,7 +87,10 @@ function nodeDoesNotFit({ scene, update }: DaemonSetSituation): Wait | undefined
   return waitForNodes('NodeDoesNotFit', left);
 }
 
-function waitForNodes(reason: 'NodeNotSelected' | 'NodeDoesNotFit', places: readonly Place[]): Wait | undefined {
+function waitForNodes(
+  reason: 'PartitionReached' | 'NodeNotSelected' | 'NodeDoesNotFit',
+  places: readonly Place[],
+): Wait | undefined {
   if (places.length === 0) return undefined;
   const nodes = places.map(({ node }) => `node/${node}`);
   return waitFor(reason, nodes, daemonSetWaits[reason]);

@@ -336,7 +336,7 @@ export function describeCause({ path, reason }: RecreateCause): string {
 }
 
 const recreateTexts = {
-  PolicyRecreates: 'podUpdatePolicy recreates pods',
+  PolicyRecreates: 'the update strategy recreates pods',
   NoReadinessGate: 'the pod has no readiness gate for updates in place',
   NoOldRevision: 'the revision of the pod is gone',
   UnreadableRevision: 'the revision of the pod cannot be read',

@@ -4,6 +4,7 @@ import { isFinished, type Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { type DaemonSet, daemonSetMark, daemonSets, terminationComplete } from '../../api/daemon-set/types.ts';
 import { lifecycleMark } from '../../api/fleet/lifecycle.ts';
+import { podMark } from '../../api/fleet/marks.ts';
 import type { Cluster } from '../support/cluster.ts';
 import { isServing } from '../support/fleet-watch.ts';
 import { describeTogether } from '../support/groups.ts';
@@ -150,6 +151,21 @@ describeTogether('a DaemonSet', () => {
     const { fewestReady, mostPods } = fleet.extremes();
     expect(fewestReady).toBeGreaterThanOrEqual(2);
     expect(mostPods).toBeLessThanOrEqual(3);
+  });
+
+  it.concurrent('AD-35: surging, a template that goes back takes back what was begun, and costs no pod', async () => {
+    const rollingUpdate = { rollingUpdateType: 'Standard', maxSurge: '100%', maxUnavailable: 0 };
+    const fleet = await fleetOf({ ...onlyApp, rollingUpdate });
+    const before = uidsOf(fleet);
+    await fleet.update('busybox:0.0');
+    await waitFor('new pods beside the old ones', () => fleet.watch.pods.size === 4);
+    await fleet.update(images.old);
+    await fleet.untilUpdated(2);
+    await waitFor('the new pods to be gone', () => fleet.watch.pods.size === 2);
+    expect(uidsOf(fleet)).toEqual(before);
+    const labels = nodes.map((node) => onNode(fleet, node).metadata.labels?.[podMark.specifiedDelete]);
+    expect(labels).toEqual([undefined, undefined]);
+    fleet.neverFewerReady(2);
   });
 
   it.concurrent('AD-24, AD-32a: with a hook, one pod is held before its deletion, and no other until it is replaced', async () => {

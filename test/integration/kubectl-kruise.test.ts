@@ -87,7 +87,7 @@ describeAlone('kubectl kruise plan', () => {
     const spec = { ...(older.spec as JsonObject), updateStrategy: { type: 'ReCreate' } };
     const recreate = await kubectlKruise(['plan', '-n', namespace, '-f', '-'], stringify({ ...older, spec }));
     expect(recreate).toMatchObject({ code: 0 });
-    expect(recreate.out).toContain('podUpdatePolicy recreates pods');
+    expect(recreate.out).toContain('the update strategy recreates pods');
 
     expect(await cluster.find<CloneSet>(cloneSets, { namespace, name: 'web' })).toMatchObject({
       metadata: { generation: 1 },

@@ -327,6 +327,14 @@ describe('validation (AD §6)', () => {
     expect(daemonSetWarnings(set({}, alpha, { annotations: { [progressive]: 'true' } }))).toEqual([]);
   });
 
+  it('warns of what has another effect than it seems', () => {
+    const numbered = set({}, beta, { annotations: { [daemonSetMark.templateGeneration]: '1' } });
+    expect(daemonSetWarnings(numbered).join()).toContain('count as updated whatever their template is');
+    const unreadable = { matchExpressions: [{ key: 'a', operator: 'Foo' }] };
+    const warned = daemonSetWarnings(set({ updateStrategy: { rollingUpdate: { selector: unreadable } } }));
+    expect(warned).toEqual(['spec.updateStrategy.rollingUpdate.selector: cannot be read, and selects no node']);
+  });
+
   it.each([null, 1, 'x', [], {}])('never throws, whatever the spec is: %j', (spec) => {
     expect(validateDaemonSet({ ...set(), spec }).length).toBeGreaterThan(0);
     expect(validateDaemonSet(set({ updateStrategy: spec as JsonObject, lifecycle: spec as JsonObject }))).toBeDefined();

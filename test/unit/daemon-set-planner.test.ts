@@ -40,6 +40,9 @@ const events = ({ upkeep }: Plan) => upkeep.flatMap((step) => (step.kind === 'ev
 const held = ({ upkeep }: Plan) =>
   upkeep.flatMap((step) => (step.kind === 'writePod' && step.why === 'prepareDelete' ? [step.pod.name] : []));
 
+const kept = ({ upkeep }: Plan) =>
+  upkeep.flatMap((step) => (step.kind === 'writePod' && step.why === 'keep' ? [step.pod.name] : []));
+
 /** What a pod that is to be created requires of its node. */
 function termsIn(body: JsonObject): readonly JsonObject[] {
   const { nodeAffinity } = objectOr(objectOr(body.spec).affinity);
@@ -242,6 +245,8 @@ describe('AD-20: what every node has', () => {
     ];
     expect([created(ended), ended.status?.currentNumberScheduled]).toEqual([['n1'], 0]);
     expect([created(running), reason(running)]).toEqual([[], 'PodTerminating']);
+    const beside = [...going('Failed').pods, pod('n1', { of: fresh, suffix: 'b' })];
+    expect(reason(plan(set({}, {}, policy), { nodes: nodes(1), pods: beside }))).toBeUndefined();
     const strict = plan(set(), going('Failed'));
     expect([created(strict), reason(strict)]).toEqual([[], 'PodTerminating']);
   });
@@ -429,6 +434,15 @@ describe('how many at once', () => {
   ])('AD-22, AD-23: progressive creation %s', (_, owner, there, expected) => {
     expect(created(plan(owner, { ...many, pods: there }))).toEqual(expected);
   });
+
+  it('AD-22: names the nodes whose pods the partition holds back', () => {
+    const ready = ['n1', 'n2'].map((name) => pod(name, { of: fresh }));
+    const { status } = plan(set({ partition: 3 }, progressive), { ...many, pods: ready });
+    expect(status?.waitingFor).toMatchObject({
+      reason: 'PartitionReached',
+      blockedBy: ['node/n3', 'node/n4', 'node/n5'],
+    });
+  });
 });
 
 describe('AD-31: which nodes are updated', () => {
@@ -575,7 +589,14 @@ describe('AD-32: without surging', () => {
     const lost = node('n4', { taints: [taint('node.kubernetes.io/unreachable', 'NoExecute')] });
     const given = { permit, nodes: [...nodes(3), lost] };
     expect(begun(plan(set(), { ...given, pods: [...pods(3), pod('n4', { ready: false })] }))).toEqual([n4, n3]);
-    expect(begun(plan(set(), { ...given, pods: [...pods(3), pod('n4', { going: true })] }))).toEqual([]);
+    const hanging = plan(set(), { ...given, pods: [...pods(3), pod('n4', { going: true })] });
+    expect(begun(hanging)).toEqual([]);
+    expect(hanging.status?.waitingFor).toMatchObject({
+      reason: 'PodTerminating',
+      unblock: expect.stringContaining('not ready are n4: their pods end once they are back'),
+    });
+    const held = { nodes: nodes(1), pods: [pod('n1', { going: true, finalizers: ['example.com/keep'] })] };
+    expect(plan(set(), held).status?.waitingFor?.unblock).toContain('finalizers: example.com/keep');
   });
 });
 
@@ -633,6 +654,15 @@ describe('AD-35: surging', () => {
     const result = plan(owner(1), { ...all, pods: [...pods(3), marked('n4')] });
     expect([created(result), deleted(result), begun(result)]).toEqual([['n4'], [], []]);
     expect(created(plan(set({ maxSurge: 1, paused: true }), { ...all, pods: [...pods(3), marked('n4')] }))).toEqual([]);
+  });
+
+  it('a labelled pod whose revision is the goal again is kept, without its label, and the new one beside it goes', () => {
+    const back = pod('n1', { of: fresh, labels: specified });
+    const beside = pod('n1', { suffix: 'b', ready: false, created: now });
+    const result = plan(owner(1), { nodes: nodes(1), pods: [back, beside], permit });
+    expect([kept(result), deleted(result), created(result)]).toEqual([['agent-n1-a'], ['agent-n1-b'], []]);
+    const alone = plan(owner(1), { nodes: nodes(1), pods: [back], permit });
+    expect([kept(alone), deleted(alone), created(alone)]).toEqual([['agent-n1-a'], [], []]);
   });
 
   it('a node with both takes part of the budget until its new pod is available', () => {

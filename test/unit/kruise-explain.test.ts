@@ -394,7 +394,7 @@ describe('kubectl kruise explain cloneset', () => {
     const said = await kubectlKruise(['explain', 'clone/web', '-o', 'yaml'], {
       cluster: shop({}, { spec, fleet: pods('o', 5) }),
     });
-    expect(said.out).toContain('detail: "recreate: podUpdatePolicy recreates pods"');
+    expect(said.out).toContain('detail: "recreate: the update strategy recreates pods"');
   });
 
   it('waits for nothing when all is done, and offers no command', async () => {
