@@ -96,6 +96,7 @@ export const eventComponent = {
   cloneSet: 'cloneset-controller',
   statefulSet: 'statefulset-controller',
   daemonSet: 'daemonset-controller',
+  podUnavailableBudget: 'pub-controller',
   sidecarSet: 'sidecarset-controller',
   launchPriority: 'windlass-container-launch-priority',
   sidecarTerminator: 'windlass-sidecar-terminator',

@@ -147,7 +147,7 @@ describe('parseFeatureGates', () => {
 
 describe('gates without effect', () => {
   /** They are read, and what they switch on is not there yet. */
-  const early: readonly FeatureGate[] = ['PodUnavailableBudgetUpdateGate'];
+  const early: readonly FeatureGate[] = ['PodUnavailableBudgetDeleteGate', 'PodUnavailableBudgetUpdateGate'];
 
   it('are those that no code of a kind that is served reads', () => {
     const root = join(import.meta.dirname, '../..');
