@@ -117,7 +117,7 @@ function isFeatureGate(name: string): name is FeatureGate {
 const metaGates: Readonly<Record<string, GateStage>> = { AllAlpha: 'Alpha', AllBeta: 'Beta' };
 
 // The values of Go's ParseBool, because users' files contain all of them.
-const truths = ['1', 't', 'T', 'true', 'TRUE', 'True'];
+export const truths: readonly string[] = ['1', 't', 'T', 'true', 'TRUE', 'True'];
 const falsehoods = ['0', 'f', 'F', 'false', 'FALSE', 'False'];
 
 function parseAssignments(text: string): ReadonlyMap<string, boolean> {

@@ -3,7 +3,7 @@
 import { entryOf, isJsonObject, type Json, type JsonObject, jsonObjectIn, objectOr } from '../../api/base/json.ts';
 import { perObject } from '../../api/base/per-object.ts';
 import { subdomainProblem } from '../../api/core/label-syntax.ts';
-import { type ContainerStatus, isActive, isMirrorPod, type Pod } from '../../api/core/pod.ts';
+import { type Container, type ContainerStatus, isActive, isMirrorPod, type Pod } from '../../api/core/pod.ts';
 import { selectsPod } from '../../api/sidecar-set/injection/choose.ts';
 import { hashAnnotation, hotMark, injectedListAnnotation, restartsAnnotation } from '../../api/sidecar-set/marks.ts';
 import { imageStartsAnnotation } from '../../api/sidecar-set/swap.ts';
@@ -269,18 +269,35 @@ export function consistencyOf(pod: Pod, setNames: readonly string[]): (isMeant: 
     for (const { name, image = '' } of pod.spec.containers) {
       if (!isMeant(name)) continue;
       const status = statuses.get(name);
-      const { image: running = '', imageID = '' } = status ?? {};
       byDigest = byDigest && image.includes('@');
       if (byDigest) {
-        if (image !== imageID.replace(/^[^/]*:\/\//, '')) return false;
+        if (image !== (status?.imageID ?? '').replace(/^[^/]*:\/\//, '')) return false;
         continue;
       }
-      const record = records.get(name);
-      if (record === undefined || record.imageID !== imageID || running === image) continue;
-      if (!hasRestarted(pod, status, record)) return false;
+      if (!hasLanded(pod, image, status, records.get(name))) return false;
     }
     return true;
   };
+}
+
+/**
+ * Whether the kubelet reports of a container what a SidecarSet has last written, with a digest or without; true for a
+ * container that none has updated.
+ */
+export function sidecarUpdates(pod: Pod): (container: Container, status: ContainerStatus | undefined) => boolean {
+  const records = updateRecords(pod, Object.keys(marksOf(pod).maps[updateStateAnnotation]));
+  return ({ name, image = '' }, status) => hasLanded(pod, image, status, records.get(name));
+}
+
+function hasLanded(
+  pod: Pod,
+  image: string,
+  status: ContainerStatus | undefined,
+  record: UpdateRecord | undefined,
+): boolean {
+  const { image: running = '', imageID = '' } = status ?? {};
+  if (record === undefined || record.imageID !== imageID || running === image) return true;
+  return hasRestarted(pod, status, record);
 }
 
 /** What is recorded of a container that a SidecarSet has updated. */

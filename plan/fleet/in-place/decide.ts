@@ -282,8 +282,8 @@ function metadataPatch(
 
 type QosClass = 'Guaranteed' | 'Burstable' | 'BestEffort';
 
-/** The class that a pod of this template gets, by what its containers and init containers ask for. */
-function qosClass(podTemplate: PodTemplate): QosClass {
+/** The class that a pod, or one of this template, gets, by what its containers and init containers ask for. */
+export function qosClass(podTemplate: PodTemplate): QosClass {
   const containers = [...objects(podTemplate, 'spec', 'containers'), ...objects(podTemplate, 'spec', 'initContainers')];
   const wants = containers.map(({ resources }) => ({
     limits: amounts(resources, 'limits'),
