@@ -147,7 +147,11 @@ describe('parseFeatureGates', () => {
 
 describe('gates without effect', () => {
   /** They are read, and what they switch on is not there yet. */
-  const early: readonly FeatureGate[] = ['PodUnavailableBudgetDeleteGate', 'PodUnavailableBudgetUpdateGate'];
+  const early: readonly FeatureGate[] = [
+    'PodUnavailableBudgetDeleteGate',
+    'PodUnavailableBudgetUpdateGate',
+    'InPlacePodVerticalScaling',
+  ];
 
   it('are those that no code of a kind that is served reads', () => {
     const root = join(import.meta.dirname, '../..');
