@@ -37,7 +37,7 @@ export type Verdict =
 /** A rejection, with the HTTP status that the user sees. */
 export interface Refused {
   readonly kind: 'refused';
-  readonly code: 400 | 403 | 422 | 500;
+  readonly code: 400 | 403 | 422 | 429 | 500;
   /** Absent: the usual one for the code. Empty: none, where clients rely on that. */
   readonly reason?: '';
   /** One line for people. Absent: all errors in one line. */
@@ -185,7 +185,13 @@ function reviewed(apiVersion: string, response: object, outcome: Answer['outcome
   return { status: 200, body: { apiVersion, kind: 'AdmissionReview', response }, outcome };
 }
 
-const reasons = { 400: 'BadRequest', 403: 'Forbidden', 422: 'Invalid', 500: 'InternalError' } as const;
+const reasons = {
+  400: 'BadRequest',
+  403: 'Forbidden',
+  422: 'Invalid',
+  429: 'TooManyRequests',
+  500: 'InternalError',
+} as const;
 
 /** The maximum number of reported problems, and of warnings: of these the API server shows 4,096 characters together. */
 const mostReported = 50;
