@@ -39,6 +39,27 @@ export function formatSelector(selector: LabelSelector): string {
     .join(',');
 }
 
+/** The selector in a text of this format. Undefined: it is malformed, or longer than anybody writes one. */
+export function parseSelector(text: string): LabelSelector | undefined {
+  if (text.length > longestSelectorText) return undefined;
+  const parts = text.match(/[^,(]+(?:\([^)]*\)\s*)?/g) ?? [];
+  const matchExpressions = parts.flatMap((part) => parseRequirement(part.trim()) ?? []);
+  return matchExpressions.length === parts.length ? { matchExpressions } : undefined;
+}
+
+/** Splitting a text that lacks brackets takes the square of its length. */
+const longestSelectorText = 4_096;
+
+function parseRequirement(text: string): LabelRequirement | undefined {
+  const [, not, key = '', sign, value = '', word, list = ''] =
+    /^(!)?\s*([\w./-]+)\s*(?:(==?|!=)\s*([\w.-]*)|\b(in|notin)\s*\(([^()]*)\))?$/.exec(text) ?? [];
+  if (key === '') return undefined;
+  if (sign === undefined && word === undefined) return { key, operator: not ? 'DoesNotExist' : 'Exists' };
+  if (not) return undefined;
+  const values = word === undefined ? [value] : list.split(',').map((each) => each.trim());
+  return { key, operator: sign === '!=' || word === 'notin' ? 'NotIn' : 'In', values };
+}
+
 interface Requirement extends LabelRequirement {
   /** Written as `key=value`. */
   readonly isEquality?: true;

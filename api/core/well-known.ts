@@ -119,13 +119,11 @@ export const kubeResource = {
   configMaps: core('configmaps', 'ConfigMap'),
   services: core('services', 'Service'),
   persistentVolumeClaims: core('persistentvolumeclaims', 'PersistentVolumeClaim'),
-  controllerRevisions: {
-    group: 'apps',
-    version: 'v1',
-    plural: 'controllerrevisions',
-    kind: 'ControllerRevision',
-    namespaced: true,
-  },
+  replicationControllers: core('replicationcontrollers', 'ReplicationController'),
+  controllerRevisions: apps('controllerrevisions', 'ControllerRevision'),
+  deployments: apps('deployments', 'Deployment'),
+  replicaSets: apps('replicasets', 'ReplicaSet'),
+  statefulSets: apps('statefulsets', 'StatefulSet'),
   endpointSlices: {
     group: 'discovery.k8s.io',
     version: 'v1',
@@ -166,4 +164,8 @@ export const kubeResource = {
 
 function core<Plural extends string, Kind extends string>(plural: Plural, kind: Kind) {
   return { group: '', version: 'v1', plural, kind, namespaced: true } as const;
+}
+
+function apps<Plural extends string, Kind extends string>(plural: Plural, kind: Kind) {
+  return { group: 'apps', version: 'v1', plural, kind, namespaced: true } as const;
 }

@@ -1,3 +1,4 @@
+import { objectOr } from '../../../api/base/json.ts';
 import { apiVersionOf, type KubeObject, type Resource } from '../../../api/core/meta.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
 import type {
@@ -11,7 +12,7 @@ import type {
 } from '../../../kube/client.ts';
 import { pathOf } from '../../../kube/client.ts';
 import { toKubeError } from '../../../kube/failures.ts';
-import { discover } from './discovery.ts';
+import { discover, type Served } from './discovery.ts';
 import { parsePath } from './http-requests.ts';
 import { Refused } from './refusals.ts';
 import { createObject, deleteObject, getObject, patchObject } from './requests.ts';
@@ -46,6 +47,12 @@ export class MemoryCluster {
   /** Each call of a client, as `verb plural/name`. */
   readonly calls: string[] = [];
   readonly store = new ObjectStore();
+  readonly #served: Served[] = [];
+
+  /** From now on discovery names this kind; with a scale subresource its objects can be read through that one. */
+  serve(resource: Resource, { hasScale = false } = {}): void {
+    this.#served.push({ resource, hasScale });
+  }
 
   /** Puts an object there, whatever was there before, as somebody else would. */
   put<T extends object>(resource: Resource, object: T & NewObject): void {
@@ -70,6 +77,7 @@ export class MemoryCluster {
   /** A client of its own, whose calls and answers are copies as over HTTP. */
   client(meet: Meet = () => undefined): KubeClient {
     const { store, calls } = this;
+    const served = this.#served;
 
     async function ask(
       call: SeenCall,
@@ -112,8 +120,13 @@ export class MemoryCluster {
       },
       request: async (method, path, { body } = {}) => {
         const { collection, namespace, name = '', subresource } = parsePath(path);
+        const scaled = served.find(({ resource, hasScale }) => hasScale && pathOf(resource) === collection)?.resource;
+        if (scaled && subresource === 'scale') {
+          const call: SeenCall = { verb: 'get', plural: `${scaled.plural}/scale`, name };
+          return await ask(call, scaled, {}, () => scaleOf(getObject(store, { collection, namespace, name })));
+        }
         if (method !== 'POST' || collection !== pathOf(kubeResource.pods) || subresource !== 'eviction') {
-          return answered(`${method} ${path}`, () => discover(method, path));
+          return answered(`${method} ${path}`, () => discover(method, path, served));
         }
         const { dryRun = [], ...options } = (body as Eviction).deleteOptions ?? {};
         const isDryRun = dryRun.includes('All');
@@ -127,6 +140,16 @@ export class MemoryCluster {
       close: () => Promise.resolve(),
     };
   }
+}
+
+/** What the scale subresource shows of a kind whose selector is the text `status.selector`. */
+function scaleOf({ metadata, spec, status }: Stored): object {
+  const { replicas } = objectOr(spec);
+  return {
+    ...{ apiVersion: 'autoscaling/v1', kind: 'Scale', metadata },
+    spec: { ...(replicas !== 0 && { replicas }) },
+    status: { selector: objectOr(status).selector },
+  };
 }
 
 function placeOf(resource: Resource, { namespace, name }: NameRef): Place {
