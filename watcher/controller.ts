@@ -39,6 +39,11 @@ export interface ControllerContext {
     selection?: { readonly labelSelector: string },
   ): Cache<T>;
   /**
+   * The cache of a resource that is not needed from the beginning: it stays empty until `begin` is called, and a controller
+   * that has it does not wait until it is filled.
+   */
+  lateCache<T extends KubeObject>(resource: Resource): LateCache<T>;
+  /**
    * A queue that runs only while this process leads and the controller's caches are filled. Keys are names, or UIDs of
    * objects in its caches, which take turns by namespace.
    */
@@ -46,6 +51,12 @@ export interface ControllerContext {
     name: string,
     pass: (key: string) => Promise<PassResult | undefined>,
   ): Pick<KeyedQueue, 'add' | 'addAfter' | 'remind'>;
+}
+
+/** A cache that is filled once somebody needs it. */
+export interface LateCache<T extends KubeObject> extends Pick<Cache<T>, 'byName' | 'onChange'> {
+  /** Begins to fill it; further calls do nothing. */
+  begin(): void;
 }
 
 /** The controller of one kind. Every part of it looks at the whole object, and may be repeated. */

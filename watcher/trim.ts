@@ -34,6 +34,7 @@ import { hasInPlaceGate, inPlaceAnnotation } from '../api/in-place/annotations.t
 import { envReferences } from '../api/in-place/env-hash.ts';
 import { terminationMark } from '../api/job-sidecar-termination.ts';
 import { type PerKind, partsOf } from '../api/per-kind.ts';
+import { podBudgetMark, relatedBudget } from '../api/pod-unavailable-budget/types.ts';
 import { hotMark, injectedListAnnotation } from '../api/sidecar-set/marks.ts';
 import { sidecarSets } from '../api/sidecar-set/types.ts';
 import { seriesOf } from '../api/stateful-set/ordinals.ts';
@@ -60,15 +61,17 @@ export function trimOf(resource: Resource): ((object: KubeObject) => KubeObject)
 
 /**
  * The kept parts of a pod. Of a pod that one of our kinds controls, or that is updated in place: everything that is
- * read for that; of a pod with marks (our labels, annotations or variables): its containers; of other pods only the
- * owner, the deletion, the shared readiness gate, and, while a marker may select them, what that depends on.
+ * read for that; of a pod with marks (our labels, annotations or variables): its containers; of a pod with the stamp of a
+ * budget whether it is available, and its owner; of other pods only whether they have an owner, the deletion, the shared
+ * readiness gate, and, while a marker may select them, what that depends on.
  */
 export function trimPod(pod: Pod): Pod {
   const controller = pod.metadata.ownerReferences?.find((reference) => reference.controller);
   if ((controller && isOurs(controller)) || hasInPlaceGate(pod)) return trimOwnPod(pod);
   if (isOversized(pod)) return trimForeignPod(pod);
-  const trimmed = isMarked(pod) ? withContainers(trimForeignPod(pod), pod) : trimForeignPod(pod);
-  return pod.metadata.annotations?.[injectedListAnnotation] === undefined ? trimmed : withSidecars(trimmed, pod);
+  const marked = isMarked(pod) ? withContainers(trimForeignPod(pod), pod) : trimForeignPod(pod);
+  const trimmed = pod.metadata.annotations?.[injectedListAnnotation] === undefined ? marked : withSidecars(marked, pod);
+  return relatedBudget(pod) === undefined || !isActive(pod) ? trimmed : withBudget(trimmed, pod);
 }
 
 /**
@@ -162,6 +165,50 @@ function withSidecars(trimmed: Pod, pod: Pod): Pod {
     }),
   };
 }
+
+/** What a budget counts: the stamp, the controller, whether the pod is ready, and whether updates of it have landed. */
+function withBudget(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
+  const { annotations = {}, generation, ownerReferences } = metadata;
+  const isUpdated = [inPlaceAnnotation.state, inPlaceAnnotation.oldState].some((key) => key in annotations);
+  const isRead = (key: string) =>
+    budgetAnnotations.includes(key) && (isUpdated || key !== inPlaceAnnotation.containersMeta);
+  const read = Object.entries(annotations).filter(([key, text]) => isRead(key) && text.length <= longestText);
+  const controller = ownerReferences?.find((reference) => reference.controller);
+  const containers = new Map(trimmed.spec.containers.map((container) => [container.name, container]));
+  const statuses = new Map((trimmed.status?.containerStatuses ?? []).map((one) => [one.name, one]));
+  const conditions = trimmed.status?.conditions ?? [];
+  const isSaid = conditions.some(({ type }) => type === 'Ready');
+  const ready = isSaid ? [] : (status?.conditions?.filter(({ type }) => type === 'Ready') ?? []);
+  return {
+    ...trimmed,
+    metadata: {
+      ...trimmed.metadata,
+      annotations: { ...trimmed.metadata.annotations, ...Object.fromEntries(read) },
+      ...(controller && { ownerReferences: [controller] }),
+      ...(isUpdated && present({ generation })),
+    },
+    spec: {
+      ...trimmed.spec,
+      containers: spec.containers.map(({ name, image }) => ({ name, ...present({ image }), ...containers.get(name) })),
+    },
+    status: {
+      ...trimmed.status,
+      ...(isUpdated && present({ observedGeneration: status?.observedGeneration })),
+      conditions: [...conditions, ...ready.map(({ type, status: is }) => ({ type, status: is }))],
+      containerStatuses: (status?.containerStatuses ?? []).slice(0, mostContainers).map((one) => ({
+        ...{ name: one.name, ready: one.ready, restartCount: one.restartCount },
+        ...present({ image: one.image, imageID: one.imageID }),
+        ...(isUpdated && present({ containerID: one.containerID })),
+        ...statuses.get(one.name),
+      })),
+    },
+  };
+}
+
+const budgetAnnotations: readonly string[] = [
+  ...[podBudgetMark.related, podBudgetMark.oldRelated],
+  ...Object.values(inPlaceAnnotation),
+];
 
 /** Environment variables by which users request something, which are kept for every pod. */
 const launchEnv: readonly string[] = [launchMark.env, launchBarrierEnv];
@@ -318,7 +365,9 @@ function trimOwnPod(pod: Pod): Pod {
   const containers = trimmed(spec.containers);
   const initContainers = spec.initContainers && trimmed(spec.initContainers);
   const referred = new Set(containers.flatMap(envReferences).map(({ key }) => key));
-  const labels = firstOf(metadata.labels, (key) => readLabels.includes(key) || referred.has(key));
+  const isUnavailable = (key: string) => key.startsWith(podBudgetMark.unavailablePrefix);
+  const isRead = (key: string) => readLabels.includes(key) || referred.has(key) || isUnavailable(key);
+  const labels = firstOf(metadata.labels, isRead);
   return {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -354,7 +403,7 @@ const readLabels: readonly string[] = [
   ...[cloneSetMark.instanceId, statefulSetMark.podName, statefulSetMark.podIndex],
 ];
 const readAnnotations: readonly string[] = [
-  ...Object.values(inPlaceAnnotation),
+  ...budgetAnnotations,
   ...[lifecycleMark.timestamp, cloneSetMark.deletionCost],
 ];
 
@@ -503,6 +552,23 @@ function trimSet(set: KubeObject): KubeObject {
   return { ...set, metadata };
 }
 
+/** The kept parts of a workload of another controller: whose it is, its replicas, and the selector of its pods. */
+function trimWorkload({ apiVersion, kind, metadata, spec }: KubeObject & ScaledWorkload): KubeObject & ScaledWorkload {
+  const ownerReferences = metadata.ownerReferences?.filter(({ controller }) => controller).slice(0, 1);
+  const { replicas, selector } = spec;
+  const isShort = selector !== undefined && JSON.stringify(selector).length <= longestText;
+  return {
+    apiVersion,
+    kind,
+    metadata: { ...identity(metadata), ...present({ ownerReferences }) },
+    spec: { ...present({ replicas }), ...(isShort && { selector }) },
+  };
+}
+
+interface ScaledWorkload {
+  readonly spec: { readonly replicas?: number; readonly selector?: object };
+}
+
 function trimSlice({ apiVersion, kind, metadata, endpoints }: EndpointSlice): EndpointSlice {
   const service = metadata.labels?.[serviceLabel];
   return {
@@ -554,6 +620,8 @@ const trims = new Map<string, (object: KubeObject) => KubeObject>([
   trimmed(kubeResource.persistentVolumeClaims, trimClaim),
   trimmed(kubeResource.endpointSlices, trimSlice),
   trimmed(kubeResource.services, trimService),
+  trimmed(kubeResource.deployments, trimWorkload),
+  trimmed(kubeResource.statefulSets, trimWorkload),
   ...partsOf(trimsOfKinds),
 ]);
 

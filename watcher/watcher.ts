@@ -21,7 +21,7 @@ import { Reflector } from '../kube/reflector.ts';
 import type { Config } from '../process/config.ts';
 import type { Logger } from '../process/log.ts';
 import type { Metrics } from '../process/metrics.ts';
-import type { Controller, ControllerContext, ControllerOf } from './controller.ts';
+import type { Controller, ControllerContext, ControllerOf, LateCache } from './controller.ts';
 import { controllers } from './controllers.ts';
 import { keepVersions, versionTimes, type WorkerVersions } from './engine-versions.ts';
 import type { WorkFleets } from './fleet/work.ts';
@@ -96,6 +96,8 @@ export class Watcher {
   readonly #deps: WatcherDependencies;
   readonly #stop = new AbortController();
   readonly #followed = new Map<string, Followed>();
+  /** What nobody has needed yet. */
+  readonly #late = new Map<string, Followed>();
   readonly #starter: Starter;
   readonly #stuckRuns: StuckRuns;
   readonly #unserved: UnservedRuns;
@@ -462,20 +464,45 @@ export class Watcher {
         needs.add(needed);
         return cacheOf(needed, indexes);
       },
+      lateCache: (resource) => this.#followLate(resource),
       queue: (name, pass) => this.#queue(name, pass, { needs, begun }),
     });
     return { controller, needs, begun };
   }
 
   #follow(resource: Resource, labelSelector = ''): Followed {
-    const key = `${apiVersionOf(resource)}/${resource.plural}?${labelSelector}`;
-    return this.#followed.get(key) ?? this.#reflect(key, resource, labelSelector);
+    const key = followedKey(resource, labelSelector);
+    const followed = this.#followed.get(key) ?? this.#late.get(key) ?? this.#reflect(resource, labelSelector);
+    this.#begin(key, followed);
+    return followed;
   }
 
-  #reflect(key: string, resource: Resource, labelSelector: string): Followed {
+  #followLate<T extends KubeObject>(resource: Resource): LateCache<T> {
+    const key = followedKey(resource);
+    // With the group: workloads of ours have the same names.
+    const named = () => ({ ...this.#reflect(resource), plural: `${resource.plural}.${resource.group}` });
+    const followed = this.#followed.get(key) ?? this.#late.get(key) ?? named();
+    this.#late.set(key, followed);
+    const cache = cacheOf<T>(followed);
+    return {
+      byName: (namespace, name) => cache.byName(namespace, name),
+      onChange: (listener) => cache.onChange(listener),
+      begin: () => this.#begin(key, followed),
+    };
+  }
+
+  /** Before the watcher has started, its reflectors are started together with it. */
+  #begin(key: string, followed: Followed): void {
+    if (this.#followed.has(key) || this.#stop.signal.aborted) return;
+    this.#followed.set(key, followed);
+    this.#deps.metrics.trackReflector(followed.plural, followed.reflector);
+    if (this.#running !== undefined) followed.reflector.start();
+  }
+
+  #reflect(resource: Resource, labelSelector = ''): Followed {
     if (this.#running !== undefined)
       throw new Error(`The watcher runs already and cannot begin to watch ${resource.plural}`);
-    const { kube, log, metrics, config } = this.#deps;
+    const { kube, log, config } = this.#deps;
     const cache = createCache<KubeObject>({
       onError: (error, { kind, metadata }) => log.error({ err: error, kind, name: metadata.name }, 'A listener failed'),
     });
@@ -489,10 +516,7 @@ export class Watcher {
       ...(labelSelector !== '' && { labelSelector }),
       ...(trim && { trim }),
     });
-    metrics.trackReflector(resource.plural, reflector);
-    const followed = { plural: resource.plural, cache, reflector, isListedAgain: false };
-    this.#followed.set(key, followed);
-    return followed;
+    return { plural: resource.plural, cache, reflector, isListedAgain: false };
   }
 
   #queue(
@@ -523,9 +547,13 @@ export class Watcher {
   }
 }
 
+function followedKey(resource: Resource, labelSelector = ''): string {
+  return `${apiVersionOf(resource)}/${resource.plural}?${labelSelector}`;
+}
+
 type Filler = Pick<
   Reflector<KubeObject>,
-  'start' | 'stop' | 'synced' | 'relist' | 'isSynced' | 'trouble' | 'ageMs' | 'tooLarge'
+  'start' | 'stop' | 'synced' | 'relist' | 'isSynced' | 'trouble' | 'ageMs' | 'tooLarge' | 'counts'
 >;
 
 function cacheOf<T extends KubeObject>(

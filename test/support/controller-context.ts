@@ -1,12 +1,12 @@
 import { pino } from 'pino';
-import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import { apiVersionOf, type KubeObject, type Resource } from '../../api/core/meta.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { createCache, type IndexFunction, type WritableCache } from '../../kube/cache.ts';
 import { EventBudget } from '../../kube/events.ts';
 import { KeyedQueue } from '../../kube/keyed-queue.ts';
 import { Reflector } from '../../kube/reflector.ts';
 import { createMetrics } from '../../process/metrics.ts';
-import type { Controller, ControllerContext, ControllerOf } from '../../watcher/controller.ts';
+import type { Controller, ControllerContext, ControllerOf, LateCache } from '../../watcher/controller.ts';
 import { trimOf } from '../../watcher/trim.ts';
 import { type Meet, MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
 
@@ -69,15 +69,22 @@ export async function runController(
   const caches = new Map<string, WritableCache<KubeObject>>();
   const reflectors: Reflector<KubeObject>[] = [];
   const queues: KeyedQueue[] = [];
+  const begun = Promise.withResolvers<void>();
 
   function cacheOf(resource: Resource): WritableCache<KubeObject> {
-    const known = caches.get(resource.plural);
+    const key = `${apiVersionOf(resource)}/${resource.plural}`;
+    const known = caches.get(key);
     if (known) return known;
+    const { cache, reflector } = newCache(resource);
+    reflectors.push(reflector);
+    caches.set(key, cache);
+    return cache;
+  }
+
+  function newCache(resource: Resource) {
     const cache = createCache<KubeObject>({ onError: (error) => void failures.push(String(error)) });
     const trim = trimOf(resource);
-    reflectors.push(new Reflector({ client, resource, cache, log, ...(trim && { trim }) }));
-    caches.set(resource.plural, cache);
-    return cache;
+    return { cache, reflector: new Reflector({ client, resource, cache, log, ...(trim && { trim }) }) };
   }
 
   const context: ControllerContext = {
@@ -101,9 +108,19 @@ export async function runController(
       for (const [name, of] of Object.entries(indexes)) cache.addIndex(name, of);
       return cache;
     },
+    lateCache<T extends KubeObject>(resource: Resource) {
+      const { cache, reflector } = newCache(resource);
+      const begin = () => {
+        if (reflectors.includes(reflector)) return;
+        reflectors.push(reflector);
+        reflector.start();
+      };
+      return Object.assign(cache, { begin }) as unknown as LateCache<T>;
+    },
     queue(name, pass) {
       const onError = (key: string, error: unknown) => void failures.push(`${name} ${key}: ${String(error)}`);
-      const queue = new KeyedQueue({ concurrency: 4, pass, onError });
+      const filled = (key: string) => begun.promise.then(() => pass(key));
+      const queue = new KeyedQueue({ concurrency: 4, pass: filled, onError });
       queues.push(queue);
       return queue;
     },
@@ -112,6 +129,7 @@ export async function runController(
   for (const reflector of reflectors) reflector.start();
   await Promise.all(reflectors.map((reflector) => reflector.synced()));
   controller.begin?.({ isLeading, lost: new AbortController().signal });
+  begun.resolve();
   controller.wantAll();
   return {
     cluster,

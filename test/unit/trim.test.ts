@@ -3,14 +3,19 @@ import { barrierEnv } from '../../api/container-launch-priority.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource, podReadinessGate } from '../../api/core/well-known.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
+import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
 import { terminationMark } from '../../api/job-sidecar-termination.ts';
+import { budgetStamp } from '../../api/pod-unavailable-budget/types.ts';
 import { createCache } from '../../kube/cache.ts';
 import type { VolumeClaim } from '../../plan/fleet/input.ts';
 import { membersOf } from '../../plan/fleet/pods.ts';
+import { isAvailable } from '../../plan/pod-unavailable-budget/readiness.ts';
 import { hasLongMark, listedSets } from '../../plan/sidecar-set/pods.ts';
 import { secretKeysOf } from '../../watcher/kinds/node-image/pull-secrets.ts';
 import { trimOf, trimPod } from '../../watcher/trim.ts';
 import { createdAt } from '../support/objects/metadata.ts';
+import { aPod } from '../support/objects/pod.ts';
 import { pullJob } from '../support/pull-objects.ts';
 import { gatedPod } from '../support/recreate-requests.ts';
 
@@ -249,6 +254,85 @@ describe('trimPod', () => {
     });
     expect(JSON.stringify(trimmed)).not.toContain('hidden');
     expect(trimmed.status).toHaveProperty('podIP');
+  });
+});
+
+describe('a pod with the stamp of a budget', () => {
+  const owner = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'web-1', uid: 'rs', controller: true };
+  const [landed, another] = [`app@sha256:${'1'.repeat(64)}`, `app@sha256:${'2'.repeat(64)}`];
+  const stampedPod = (
+    annotations: Record<string, string>,
+    { ready = 'True', imageID = landed, labels = {} } = {},
+  ): Pod =>
+    aPod({
+      metadata: {
+        ...{ labels: { app: 'web', ...labels }, generation: 2, ownerReferences: [owner] },
+        annotations: { ...budgetStamp('web'), ...annotations, else: 'x'.repeat(100) },
+      },
+      spec: { containers: [{ name: 'app', image: landed, env: [{ name: 'TOKEN', value: 'secret' }] }] },
+      status: {
+        ...{ phase: 'Running', observedGeneration: 2, conditions: [{ type: 'Ready', status: ready, message: 'long' }] },
+        containerStatuses: [
+          { name: 'app', ready: true, restartCount: 0, image: landed, imageID, containerID: 'containerd://1' },
+        ],
+      },
+    });
+
+  it('PUB-17, PUB-18: is as available in the cache as it is', () => {
+    const state = (id: string) => ({
+      [inPlaceAnnotation.state]: JSON.stringify({
+        ...{ revision: 'r', updateTimestamp: createdAt, lastContainerStatuses: { app: { imageID: id } } },
+        containerBatchesRecord: [{ timestamp: createdAt, containers: ['app'] }],
+      }),
+    });
+    const gates = parseFeatureGates('');
+    const pods = [
+      stampedPod({}),
+      stampedPod({}, { ready: 'False' }),
+      stampedPod({}, { imageID: another }),
+      stampedPod({}, { labels: { 'unavailable-pod.kruise.io/drain': '' } }),
+      stampedPod(state(another)),
+      stampedPod({ [inPlaceAnnotation.state]: '{' }),
+      stampedPod({ [inPlaceAnnotation.grace]: '{"revision":"r","containerImages":{"app":"x"},"graceSeconds":60}' }),
+    ];
+    expect(pods.map((pod) => isAvailable(pod, gates))).toEqual([true, false, false, false, true, false, false]);
+    for (const pod of pods) expect(isAvailable(trimPod(pod), gates)).toBe(isAvailable(pod, gates));
+  });
+
+  it('PUB-10: keeps its controller and the stamp, and nothing that budgets do not read', () => {
+    const trimmed = trimPod(stampedPod({}));
+    expect(trimmed.metadata.ownerReferences).toEqual([owner]);
+    expect(trimmed.metadata.annotations).toEqual(budgetStamp('web'));
+    expect(trimmed.spec.containers).toEqual([{ name: 'app', image: landed }]);
+    expect(trimmed.status).toEqual({
+      phase: 'Running',
+      conditions: [{ type: 'Ready', status: 'True' }],
+      containerStatuses: [{ name: 'app', ready: true, restartCount: 0, image: landed, imageID: landed }],
+    });
+    const leaving = stampedPod({});
+    const metadata = { ...leaving.metadata, deletionTimestamp: createdAt };
+    expect(trimPod({ ...leaving, metadata }).spec.containers).toEqual([]);
+  });
+
+  it('keeps of a Deployment whose it is, its replicas, and a selector that is not long', () => {
+    const deployment = (value: string) =>
+      ({
+        ...{ apiVersion: 'apps/v1', kind: 'Deployment' },
+        metadata: { ...aPod().metadata, ownerReferences: [owner], annotations: { long: 'text' }, labels: { a: 'b' } },
+        spec: { replicas: 3, selector: { matchLabels: { app: value } }, template: { spec: {} } },
+        status: { replicas: 3 },
+      }) as KubeObject;
+    expect(trimOf(kubeResource.deployments)?.(deployment('web'))).toEqual({
+      ...{ apiVersion: 'apps/v1', kind: 'Deployment' },
+      metadata: { ...aPod().metadata, ownerReferences: [owner] },
+      spec: { replicas: 3, selector: { matchLabels: { app: 'web' } } },
+    });
+    expect(trimOf(kubeResource.statefulSets)?.(deployment('x'.repeat(20_000)))).toMatchObject({
+      spec: { replicas: 3 },
+    });
+    expect(JSON.stringify(trimOf(kubeResource.statefulSets)?.(deployment('x'.repeat(20_000)))).length).toBeLessThan(
+      500,
+    );
   });
 });
 

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Client } from '@temporalio/client';
 import { pino } from 'pino';
-import type { Resource } from '../../api/core/meta.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import { createKubeClient } from '../../kube/client.ts';
 import type { Term } from '../../kube/leader.ts';
 import { createMetrics } from '../../process/metrics.ts';
-import type { ControllerContext, ControllerOf } from '../../watcher/controller.ts';
+import type { ControllerContext, ControllerOf, LateCache } from '../../watcher/controller.ts';
 import { Watcher, type WatcherDependencies } from '../../watcher/watcher.ts';
 import { FakeApiServer, refusal } from '../support/fake-api/fake-api-server.ts';
 import { waitFor } from '../support/wait.ts';
@@ -118,6 +118,37 @@ describe('the watcher', () => {
     await waitFor('the pass over the pear', () => seen.pears.has('pear'));
     expect(watcher.caveat).toBeUndefined();
     expect(watcher.unready).toBeUndefined();
+  });
+
+  it('begins to watch what is needed late when it is needed, and nothing waits until that is filled', async () => {
+    let late: LateCache<KubeObject> | undefined;
+    const appeared: string[] = [];
+    const seen = new Set<string>();
+    const { server, watcher } = await watcherOf([
+      (context) => {
+        late = context.lateCache(pears);
+        late.onChange(({ after }) => after && appeared.push(after.metadata.name));
+        return controllerOf(apples, async (uid) => void seen.add(uid))(context);
+      },
+    ]);
+    server.put(pathOf(apples), { metadata: { namespace: 'shop', name: 'a', uid: 'apple' } });
+    server.put(pathOf(pears), { metadata: { namespace: 'shop', name: 'p', uid: 'pear' } });
+    let isRefused = true;
+    const asked = () => server.requests.filter(({ path }) => path === pathOf(pears));
+    server.fault = ({ path }) =>
+      isRefused && path === pathOf(pears) ? refusal(403, 'Forbidden', 'pears.test.io is forbidden') : undefined;
+    watcher.start();
+    await waitFor('the pass over the apple', () => seen.has('apple'));
+    expect([asked().length, watcher.caveat, late?.byName('shop', 'p')]).toEqual([0, undefined, undefined]);
+
+    late?.begin();
+    late?.begin();
+    await waitFor('the caveat', () => watcher.caveat?.includes('pears.test.io is forbidden'));
+    expect(watcher.caveat).toContain('cannot list pears.test.io');
+    isRefused = false;
+    await waitFor('the pear', () => appeared.length > 0);
+    expect([appeared, late?.byName('shop', 'p')?.metadata.uid]).toEqual([['p'], 'pear']);
+    expect(watcher.caveat).toBeUndefined();
   });
 
   it('finds stuck operations in each full pass, lets controllers know, and begins them anew in time', async () => {
