@@ -91,8 +91,11 @@ export function budgetStatus(input: BudgetInput): BudgetReport {
   };
 }
 
-/** PUB-10, PUB-13. A target that is gone or has been scaled to 0 has no pods, whatever still runs (PUB-11). */
-function podsOf({ budget, pods, target }: BudgetInput): readonly OwnedPod[] {
+/**
+ * The active pods of a budget (PUB-10, PUB-13). A target that is gone or has been scaled to 0 has none, whatever still runs
+ * (PUB-11).
+ */
+export function podsOf({ budget, pods, target }: Pick<BudgetInput, 'budget' | 'pods' | 'target'>): readonly OwnedPod[] {
   const active = pods.filter(({ pod }) => isActive(pod));
   if (!budget.spec.targetRef) {
     const isSelected = selectionOf(budget);
