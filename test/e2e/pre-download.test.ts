@@ -307,7 +307,10 @@ describeAlone('a workload whose image changes', () => {
     );
     expect(status?.waitingFor?.blockedBy).toEqual(['node/node-1', 'node/node-2']);
     expect(status).toMatchObject({ updatedNumberScheduled: 0, numberReady: 2 });
-    const [job] = await itemsOf<ImagePullJob>('imagepulljobs', namespace);
+    const job = await waitFor(
+      'its job',
+      async (see) => see(await itemsOf<ImagePullJob>('imagepulljobs', namespace))[0],
+    );
     expect(job).toMatchObject({
       metadata: {
         name: `log-agent-${status?.updateRevision}-agent`,
